@@ -1,0 +1,9 @@
+module github.com/deltad/deltad/tools/seaweedfs
+
+go 1.26
+
+require github.com/seaweedfs/seaweedfs v0.0.0-20261109003541-7506e5f91cd6
+
+replace github.com/tyler-smith/go-bip39 => github.com/cosmos/go-bip39 v1.0.0
+
+tool github.com/seaweedfs/seaweedfs/weed
