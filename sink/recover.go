@@ -1,0 +1,183 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/deltad/deltad/store"
+)
+
+// RecoveryLeap is how far a recovered CURRENT's version lies above everything seen, so that readers that saw a lost version go on.
+const RecoveryLeap = 1_000_000
+
+// RecoverOptions say what is known when CURRENT is lost.
+type RecoverOptions struct {
+	// Published says whether the state store has a run as published; nil if it knows nothing.
+	Published func(runID string) bool
+	// Reason allows the newest manifest that is whole to be taken where none is known as published.
+	Reason string
+	// MaxVersion is the largest version the state store knows.
+	MaxVersion int64
+}
+
+// Recovery is what a recovery would do.
+type Recovery struct {
+	Ref      Ref
+	Manifest Manifest
+	// Proven says that the state store has the run as published; otherwise all files were read and verified.
+	Proven bool
+	// Version is that of the new CURRENT. MinEpoch is the least epoch its owner may have.
+	Version  int64
+	MinEpoch int64
+	// Passed names newer manifests that were not taken, with the reason.
+	Passed []string
+
+	base Head
+}
+
+// PlanRecovery finds the manifest that a lost CURRENT is to name: the newest that Published knows and whose files exist, else, with a
+// reason, the newest whose files all exist and have the right hash. It refuses where CURRENT is there and readable (ErrExists), is
+// ErrNeedReason where only the unproven way is left and no reason was given, and ErrNoPane where no manifest will do.
+func (s *Sink) PlanRecovery(ctx context.Context, o RecoverOptions) (Recovery, error) {
+	head, err := s.Head(ctx)
+	if err == nil && head.Exists {
+		return Recovery{}, fmt.Errorf("recover: CURRENT %w: version %d", ErrExists, head.Version)
+	}
+	if err != nil && !errors.Is(err, ErrLostCurrent) {
+		return Recovery{}, fmt.Errorf("recover: %w", err)
+	}
+	r := Recovery{Version: o.MaxVersion, MinEpoch: 1, base: Head{ETag: head.ETag}}
+	keys, err := s.manifestKeys(ctx)
+	if err != nil {
+		return Recovery{}, fmt.Errorf("recover: %w", err)
+	}
+	var all []found
+	for _, key := range keys {
+		if v, _, _, _ := parseManifestKey(key); v > r.Version {
+			r.Version = v
+		}
+		f, err := s.readUnverified(ctx, key)
+		if errors.Is(err, ErrFormat) {
+			return Recovery{}, fmt.Errorf("recover: %w", err)
+		}
+		if err != nil && !errors.Is(err, ErrCorrupt) {
+			return Recovery{}, fmt.Errorf("recover: %w", err)
+		}
+		if err != nil {
+			r.Passed = append(r.Passed, err.Error())
+			continue
+		}
+		r.MinEpoch = max(r.MinEpoch, f.m.Writer.Epoch+1)
+		all = append(all, f)
+	}
+	r.Version += RecoveryLeap
+	return s.choose(ctx, r, all, o)
+}
+
+type found struct {
+	ref Ref
+	m   Manifest
+}
+
+// choose tries the manifests, newest first: the published ones, then the others.
+func (s *Sink) choose(ctx context.Context, r Recovery, all []found, o RecoverOptions) (Recovery, error) {
+	for _, proven := range []bool{true, false} {
+		if !proven && o.Reason == "" {
+			return Recovery{}, fmt.Errorf("recover: %w", ErrNeedReason)
+		}
+		for _, f := range all {
+			if f.m.Kind != Delta || f.m.Pipeline != s.set.Pipeline || proven && (o.Published == nil || !o.Published(f.m.RunID)) {
+				continue
+			}
+			err := s.verifyFiles(ctx, f.m, !proven)
+			if err == nil {
+				r.Ref, r.Manifest, r.Proven = f.ref, f.m, proven
+				return r, nil
+			}
+			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, store.ErrNotFound) {
+				return Recovery{}, fmt.Errorf("recover: %w", err)
+			}
+			r.Passed = append(r.Passed, fmt.Sprintf("%s: %v", f.ref.Manifest, err))
+		}
+		if len(all) == 0 {
+			break
+		}
+	}
+	return Recovery{}, fmt.Errorf("recover: %w: none of %d manifests is whole", ErrNoPane, len(all))
+}
+
+// Recover writes the CURRENT that the plan says, owned by me, whose epoch must be at least MinEpoch. No other daemon of the pipeline may
+// be alive: what it would condemn is unknown now.
+func (s *Sink) Recover(ctx context.Context, me Owner, r Recovery, now time.Time) (Head, error) {
+	if me.Epoch < r.MinEpoch {
+		return Head{}, fmt.Errorf("recover CURRENT: epoch %d is below %d, which follows from the manifests", me.Epoch, r.MinEpoch)
+	}
+	want := Pane(r.Ref, r.Manifest)
+	want.Reason, want.PublishedAt = Recover, At(now)
+	if err := Transition(Current{}, want); err != nil {
+		return Head{}, err
+	}
+	return s.swap(ctx, me, r.base, want, r.Version)
+}
+
+// manifestKeys lists the delta manifests, newest first by planned version, then run id.
+func (s *Sink) manifestKeys(ctx context.Context) ([]string, error) {
+	var keys []string
+	for p, err := range store.Pages(ctx, s.st, store.ListOptions{Prefix: manifestPrefix}) {
+		if err != nil {
+			return nil, fmt.Errorf("list manifests: %w", err)
+		}
+		for _, o := range p.Objects {
+			if _, _, side, ok := parseManifestKey(o.Key); ok && !side {
+				keys = append(keys, o.Key)
+			}
+		}
+	}
+	sort.Sort(sort.Reverse(sort.StringSlice(keys)))
+	return keys, nil
+}
+
+// readUnverified reads a manifest whose hash nobody knows any more.
+func (s *Sink) readUnverified(ctx context.Context, key string) (found, error) {
+	b, _, err := store.ReadAll(ctx, s.st, key, MaxManifest, store.GetOptions{})
+	if err != nil {
+		return found{}, fmt.Errorf("read %s: %w", key, err)
+	}
+	m, err := DecodeManifest(b)
+	switch {
+	case errors.Is(err, ErrFormat):
+		return found{}, fmt.Errorf("read %s: %w", key, err)
+	case err != nil:
+		return found{}, fmt.Errorf("read %s: %w: %v", key, ErrCorrupt, err)
+	case m.Key() != key:
+		return found{}, fmt.Errorf("read %s: %w: it says it is %s", key, ErrCorrupt, m.Key())
+	}
+	return found{Ref{key, Sum(b)}, m}, nil
+}
+
+// verifyFiles checks that every data file exists with its size and, if asked, its hash.
+func (s *Sink) verifyFiles(ctx context.Context, m Manifest, hashes bool) error {
+	for _, f := range m.DataFiles() {
+		info, err := s.st.Head(ctx, f.Key)
+		if err != nil {
+			return fmt.Errorf("verify %s: %w", f.Key, err)
+		}
+		if info.Size != f.Bytes {
+			return fmt.Errorf("verify %s: %w: %d bytes, want %d", f.Key, ErrCorrupt, info.Size, f.Bytes)
+		}
+		if !hashes {
+			continue
+		}
+		got, err := s.hash(ctx, f.Key)
+		if err != nil {
+			return fmt.Errorf("verify %s: %w", f.Key, err)
+		}
+		if got != f.SHA256 {
+			return fmt.Errorf("verify %s: %w: sha256 %s, want %s", f.Key, ErrCorrupt, got, f.SHA256)
+		}
+	}
+	return nil
+}
