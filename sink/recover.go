@@ -85,6 +85,9 @@ type found struct {
 // choose tries the manifests, newest first: the published ones, then the others.
 func (s *Sink) choose(ctx context.Context, r Recovery, all []found, o RecoverOptions) (Recovery, error) {
 	for _, proven := range []bool{true, false} {
+		if len(all) == 0 {
+			break
+		}
 		if !proven && o.Reason == "" {
 			return Recovery{}, fmt.Errorf("recover: %w", ErrNeedReason)
 		}
@@ -101,9 +104,6 @@ func (s *Sink) choose(ctx context.Context, r Recovery, all []found, o RecoverOpt
 				return Recovery{}, fmt.Errorf("recover: %w", err)
 			}
 			r.Passed = append(r.Passed, fmt.Sprintf("%s: %v", f.ref.Manifest, err))
-		}
-		if len(all) == 0 {
-			break
 		}
 	}
 	return Recovery{}, fmt.Errorf("recover: %w: none of %d manifests is whole", ErrNoPane, len(all))

@@ -287,4 +287,3 @@ func (s *Sink) pause(ctx context.Context, attempt int) error {
 		return nil
 	}
 }
-
