@@ -1,0 +1,105 @@
+package partition
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Object is a data file in a partition. Key is the store's key, exact; ETag is unquoted; Partition is the start of its partition, UTC.
+type Object struct {
+	Key       string
+	ETag      string
+	Size      int64 // bytes
+	Partition time.Time
+}
+
+// Ignored reports whether a path below a partition's prefix (or below any directory of the layout) is ignored by default: a segment begins
+// with "_" or ".", or it is a directory marker, a zero-byte key that ends in "/" (or nothing at all).
+func Ignored(rel string, size int64) bool {
+	if size == 0 && (rel == "" || strings.HasSuffix(rel, "/")) {
+		return true
+	}
+	_, ignored := ignoredTree(rel)
+	return ignored
+}
+
+// ignoredTree returns the shortest directory of rel, with its slash, that is ignored as a whole; "" if it is only the file itself.
+func ignoredTree(rel string) (tree string, ignored bool) {
+	for from := 0; ; {
+		if from < len(rel) && (rel[from] == '_' || rel[from] == '.') {
+			if i := strings.IndexByte(rel[from:], '/'); i >= 0 {
+				return rel[:from+i+1], true
+			}
+			return "", true
+		}
+		i := strings.IndexByte(rel[from:], '/')
+		if i < 0 {
+			return "", false
+		}
+		from += i + 1
+	}
+}
+
+// Fingerprint identifies the set of (key, ETag, size) of a partition's objects.
+type Fingerprint [sha256.Size]byte
+
+// FingerprintOf returns the fingerprint of a set of objects, whatever their order; an object given twice counts once. Partition starts
+// take no part. The argument is not changed.
+func FingerprintOf(objects []Object) Fingerprint {
+	sorted := slices.Clone(objects)
+	slices.SortFunc(sorted, func(a, b Object) int {
+		if c := strings.Compare(a.Key, b.Key); c != 0 {
+			return c
+		}
+		if c := strings.Compare(a.ETag, b.ETag); c != 0 {
+			return c
+		}
+		return int(min(max(a.Size-b.Size, -1), 1))
+	})
+	h := sha256.New()
+	var buf []byte
+	for i, o := range sorted {
+		if i > 0 && o.Key == sorted[i-1].Key && o.ETag == sorted[i-1].ETag && o.Size == sorted[i-1].Size {
+			continue
+		}
+		// Lengths first, so that no two different sets can write the same bytes.
+		buf = binary.AppendUvarint(buf[:0], uint64(len(o.Key)))
+		buf = append(buf, o.Key...)
+		buf = binary.AppendUvarint(buf, uint64(len(o.ETag)))
+		buf = append(buf, o.ETag...)
+		buf = binary.AppendVarint(buf, o.Size)
+		h.Write(buf)
+	}
+	var f Fingerprint
+	h.Sum(f[:0])
+	return f
+}
+
+// ParseFingerprint reads what String wrote.
+func ParseFingerprint(s string) (Fingerprint, error) {
+	var f Fingerprint
+	if len(s) != hex.EncodedLen(len(f)) {
+		return f, fmt.Errorf("fingerprint %q: want %d hex digits", s, hex.EncodedLen(len(f)))
+	}
+	if _, err := hex.Decode(f[:], []byte(s)); err != nil {
+		return f, fmt.Errorf("fingerprint %q: %w", s, err)
+	}
+	return f, nil
+}
+
+// String is lower-case hex.
+func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
+
+// MarshalText is String.
+func (f Fingerprint) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// UnmarshalText is ParseFingerprint.
+func (f *Fingerprint) UnmarshalText(b []byte) (err error) {
+	*f, err = ParseFingerprint(string(b))
+	return err
+}
