@@ -5,7 +5,7 @@
 // What it promises:
 //
 //  1. Nothing is reachable from outside: every port is bound to 127.0.0.1,
-//     nothing reports telemetry, unix sockets lie in the temporary directory.
+//     nothing reports telemetry.
 //  2. A server that Start returned answers: PostgreSQL has run a query, an S3
 //     server has accepted a PUT (SeaweedFS answers requests seconds before it
 //     can store anything).

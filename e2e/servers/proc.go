@@ -20,8 +20,9 @@ import (
 // runs, its process.
 type proc struct {
 	name    string
-	dir     string // working directory, removed by cleanup
-	log     string // stdout and stderr of every start, appended
+	dir     string   // working directory, removed by cleanup
+	log     string   // stdout and stderr of every start, appended
+	strays  []string // files it leaves outside dir, removed by cleanup
 	command func() *exec.Cmd
 
 	mu struct {
@@ -92,10 +93,13 @@ func (p *proc) end(sig syscall.Signal, grace time.Duration) {
 
 // cleanup removes the server's files.
 func (p *proc) cleanup() error {
-	if err := os.RemoveAll(p.dir); err != nil {
-		return fmt.Errorf("remove files of %s: %w", p.name, err)
+	var errs []error
+	for _, path := range append(p.strays, p.dir) {
+		if err := os.RemoveAll(path); err != nil {
+			errs = append(errs, fmt.Errorf("remove files of %s: %w", p.name, err))
+		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // ready asks probe again and again until it answers nil. It gives up when the

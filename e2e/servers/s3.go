@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -104,11 +103,13 @@ func StartSeaweedFS(ctx context.Context, bin string) (*S3, error) {
 		"-s3.autoCreateBucket=false", // a missing bucket must be an error, as on S3
 		"-s3.port.iceberg=0", "-s3.port.lance=0",
 	}
-	for i, name := range []string{
-		"s3.port", "s3.port.grpc", "filer.port", "filer.port.grpc",
-		"master.port", "master.port.grpc", "volume.port", "volume.port.grpc",
-	} {
-		args = append(args, "-"+name+"="+strconv.Itoa(ports[i]))
+	var strays []string
+	for i, role := range []string{"s3", "filer", "master", "volume"} {
+		port, grpc := ports[2*i], ports[2*i+1]
+		args = append(args, fmt.Sprintf("-%s.port=%d", role, port), fmt.Sprintf("-%s.port.grpc=%d", role, grpc))
+		// SeaweedFS offers each gRPC port as a socket under this fixed name
+		// too, and leaves it behind.
+		strays = append(strays, fmt.Sprintf("/tmp/seaweedfs-%s-grpc-%d.sock", role, grpc))
 	}
 	s.proc = newProc(s.Name, dir, func() *exec.Cmd {
 		c := exec.Command(bin, args...)
@@ -117,6 +118,7 @@ func StartSeaweedFS(ctx context.Context, bin string) (*S3, error) {
 		c.SysProcAttr = procAttr(syscall.SIGKILL, nil)
 		return c
 	})
+	s.proc.strays = strays
 	return s.started(ctx)
 }
 

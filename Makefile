@@ -1,0 +1,76 @@
+# deltad: what one types. `make help` lists the targets.
+#
+# Nothing but Go is needed for demo, build and unit. test and lint build their
+# tools from the versions pinned in .ci/tools, once, into .cache/bin.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := .cache/bin
+MODULES := . e2e
+FUZZTIME ?= 5s
+BENCH ?= .
+
+# No version control stamps: a checkout that another user owns must build too.
+export GOFLAGS := $(GOFLAGS) -buildvcs=false
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/deltad
+	go build -o bin/deltad ./cmd/deltad
+
+.PHONY: demo
+demo: build ## a live index on made-up data, everything embedded; Ctrl-C ends it
+	bin/deltad demo
+
+.PHONY: unit
+unit: ## the fast tests: nothing but Go is needed
+	go test ./...
+
+# The full test command. It installs PostgreSQL if there is none, starts it and
+# two S3 servers, and runs every test of every module under the race detector.
+# A skipped test fails it. The raw output is kept in .cache/test.json.
+.PHONY: test
+test: tools-test ## all tests, on a real Postgres and two real S3 servers
+	$(BIN)/withservers -bin $(BIN) \
+	  $(BIN)/testreport -modules $(subst $() $(),$(comma),$(MODULES)) -log .cache/test.json \
+	    -race -tags integration -count=1 -timeout 20m ./...
+
+.PHONY: lint
+lint: tools-lint ## golangci-lint, go vet, gofmt and the state of go.mod, for every module
+	.ci/lint $(MODULES)
+
+.PHONY: bench
+bench: ## benchmarks; BENCH=regexp selects
+	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (default 5s) each
+	.ci/fuzz $(FUZZTIME)
+
+.PHONY: tidy
+tidy: ## go mod tidy in every module
+	for m in $(MODULES); do (cd $$m && go mod tidy); done
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin .cache
+
+# --- tools -------------------------------------------------------------------
+
+comma := ,
+
+.PHONY: tools-test
+tools-test:
+	.ci/postgres
+	.ci/tool versitygw github.com/versity/versitygw/cmd/versitygw
+	.ci/tool seaweedfs github.com/seaweedfs/seaweedfs/weed
+	go build -C e2e -o ../$(BIN)/ ./cmd/withservers ./cmd/testreport
+
+.PHONY: tools-lint
+tools-lint:
+	.ci/tool lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestReport(t *testing.T) {
+	tests := []struct {
+		name   string
+		input  string
+		exit   error
+		ok     bool
+		want   []string // parts of the output, in order
+		absent string
+	}{
+		{
+			name: "all passed, parents are not counted",
+			input: `{"Action":"start","Package":"p"}
+{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"run","Package":"p","Test":"TestA/x"}
+{"Action":"output","Package":"p","Test":"TestA/x","Output":"    noise\n"}
+{"Action":"pass","Package":"p","Test":"TestA/x"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"run","Package":"p","Test":"TestB"}
+{"Action":"pass","Package":"p","Test":"TestB"}
+{"Action":"pass","Package":"p","Elapsed":1.5}
+`,
+			ok:     true,
+			want:   []string{"ok    p  2 passed  1.5s", "\n2 passed, 0 failed\n"},
+			absent: "noise",
+		},
+		{
+			name: "a failed subtest shows its output",
+			input: `{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"run","Package":"p","Test":"TestA/x"}
+{"Action":"output","Package":"p","Test":"TestA/x","Output":"=== RUN   TestA/x\n"}
+{"Action":"output","Package":"p","Test":"TestA/x","Output":"    x_test.go:3: got 1, want 2\n"}
+{"Action":"fail","Package":"p","Test":"TestA/x"}
+{"Action":"fail","Package":"p","Test":"TestA"}
+{"Action":"fail","Package":"p"}
+`,
+			exit:   errors.New("exit status 1"),
+			want:   []string{"FAIL  p  0 passed, 1 failed", "--- FAIL: p TestA/x", "got 1, want 2", "\n0 passed, 1 failed\n"},
+			absent: "=== RUN",
+		},
+		{
+			name: "a skipped test fails the run and gives its reason",
+			input: `{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"run","Package":"p","Test":"TestS"}
+{"Action":"output","Package":"p","Test":"TestS","Output":"=== RUN   TestS\n"}
+{"Action":"output","Package":"p","Test":"TestS","Output":"    s_test.go:9: no server\n"}
+{"Action":"output","Package":"p","Test":"TestS","Output":"--- SKIP: TestS (0.00s)\n"}
+{"Action":"skip","Package":"p","Test":"TestS"}
+{"Action":"pass","Package":"p"}
+`,
+			want: []string{"--- SKIP: p TestS: s_test.go:9: no server", "\n1 passed, 0 failed, 1 skipped\n"},
+		},
+		{
+			name: "a package without tests is not a skipped test",
+			input: `{"Action":"output","Package":"q","Output":"?   \tq\t[no test files]\n"}
+{"Action":"skip","Package":"q"}
+{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p"}
+`,
+			ok:     true,
+			want:   []string{"\n1 passed, 0 failed\n"},
+			absent: "q",
+		},
+		{
+			name: "a package that does not build",
+			input: `{"ImportPath":"p [p.test]","Action":"build-output","Output":"./p.go:4:2: undefined: x\n"}
+{"ImportPath":"p [p.test]","Action":"build-fail"}
+{"Action":"start","Package":"p"}
+{"Action":"output","Package":"p","Output":"FAIL\tp [build failed]\n"}
+{"Action":"fail","Package":"p","FailedBuild":"p [p.test]"}
+`,
+			exit: errors.New("exit status 1"),
+			want: []string{"--- FAIL: p\n", "undefined: x", "\n0 passed, 1 failed\n"},
+		},
+		{
+			name: "a test that was running when its package died",
+			input: `{"Action":"run","Package":"p","Test":"TestHang"}
+{"Action":"output","Package":"p","Test":"TestHang","Output":"panic: test timed out after 1s\n"}
+{"Action":"output","Package":"p","Output":"FAIL\tp\t1.0s\n"}
+{"Action":"fail","Package":"p"}
+`,
+			exit: errors.New("exit status 1"),
+			want: []string{"--- FAIL: p TestHang", "timed out", "did not finish", "\n0 passed, 1 failed\n"},
+		},
+		{
+			name: "a panic outside any test",
+			input: `{"Action":"output","Package":"p","Output":"panic: in TestMain\n"}
+{"Action":"fail","Package":"p"}
+`,
+			exit: errors.New("exit status 1"),
+			want: []string{"--- FAIL: p\n", "in TestMain", "\n0 passed, 1 failed\n"},
+		},
+		{
+			name: "go test failed and nothing says why",
+			input: `{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p"}
+`,
+			exit: errors.New("exit status 1"),
+			want: []string{"go test in . ended with: exit status 1", "\n1 passed, 1 failed\n"},
+		},
+		{
+			name: "the output ends inside a package",
+			input: `{"Action":"run","Package":"p","Test":"TestA"}
+`,
+			exit: errors.New("signal: killed"),
+			want: []string{"--- FAIL: p TestA", "did not finish", "\n0 passed, 1 failed\n"},
+		},
+		{
+			name:  "lines that are no events are passed on, and no test is a failure",
+			input: "go: warning: matched no packages\n",
+			want:  []string{"matched no packages", "no test ran", "\n0 passed, 0 failed\n"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var out strings.Builder
+			r := newReport(&out)
+			for l := range strings.Lines(tt.input) {
+				r.line([]byte(l))
+			}
+			r.endModule(".", tt.exit)
+			r.finish(time.Second)
+			if r.ok() != tt.ok {
+				t.Errorf("ok is %v, want %v", r.ok(), tt.ok)
+			}
+			rest := out.String()
+			for _, w := range tt.want {
+				_, after, found := strings.Cut(rest, w)
+				if !found {
+					t.Fatalf("%q is missing, or out of order, in\n%s", w, out.String())
+				}
+				// The next part may begin with the line end of this one.
+				rest = w[len(w)-1:] + after
+			}
+			if tt.absent != "" && strings.Contains(out.String(), tt.absent) {
+				t.Errorf("%q should not be in\n%s", tt.absent, out.String())
+			}
+		})
+	}
+}
