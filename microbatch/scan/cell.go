@@ -1,0 +1,227 @@
+package scan
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"unsafe"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/valyala/fastjson"
+)
+
+// cell is a value of a text format, parsed and not yet appended. kind is
+// Null, Bool, Int64, Float64, String, List or Struct.
+type cell struct {
+	kind   column.Kind
+	b      bool
+	i      int64
+	f      float64
+	text   []byte          // String: the value. CSV: the cell's text whatever its kind
+	nested *fastjson.Value // List, Struct
+	typ    column.Type     // List, Struct: the value's type
+}
+
+func (c *cell) typeOf() column.Type {
+	if c.nested != nil {
+		return c.typ
+	}
+	return column.Of(c.kind)
+}
+
+// textColumn is the state of a column in a text scan.
+type textColumn struct {
+	name    string
+	format  Format
+	numeric bool
+	as      column.Type // Null: as observed
+	seen    column.Type // of the rows so far
+	next    column.Type // seen after the row that was judged last
+	arena   arena
+}
+
+// textType says whether a text format can deliver the type.
+func textType(f Format, t column.Type) error {
+	switch t.Kind {
+	case column.Null, column.Bool, column.Int64, column.Float64, column.String:
+		return nil
+	case column.List:
+		if f == NDJSON {
+			return textType(f, *t.Elem)
+		}
+	case column.Struct:
+		if f == NDJSON {
+			for _, field := range t.Fields {
+				if err := textType(f, field.Type); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("%s has no %s", f, t)
+}
+
+func (c *textColumn) target() column.Type {
+	if c.as.Kind != column.Null {
+		return c.as
+	}
+	return c.seen
+}
+
+// judge says, as an error, why the cell makes its row a bad one: no type
+// holds it and the rows before, or it does not fit As.
+func (c *textColumn) judge(x *cell) error {
+	if x.kind == column.Null {
+		c.next = c.seen
+		return nil
+	}
+	if c.format == CSV && c.numeric && x.kind != column.Int64 && x.kind != column.Float64 {
+		return fmt.Errorf("%.40q is not a number", x.text)
+	}
+	if x.nested == nil && c.seen.Kind == x.kind {
+		c.next = c.seen
+	} else {
+		var err error
+		if c.next, err = Widen(c.format, c.seen, x.typeOf()); err != nil {
+			return fmt.Errorf("%s after %s", x.typeOf(), c.seen)
+		}
+	}
+	if c.as.Kind == column.Null || x.nested == nil && c.as.Kind == x.kind {
+		return nil
+	}
+	return fits(c.format, x.typeOf(), c.as)
+}
+
+// see takes the judged row's type over and says whether the type changed.
+func (c *textColumn) see(x *cell) bool {
+	if x.kind == column.Null || x.nested == nil && c.next.Kind == c.seen.Kind || c.next.Equal(c.seen) {
+		return false
+	}
+	c.seen = c.next
+	return true
+}
+
+// appendTo adds the judged cell to a vector whose type holds it.
+func (c *textColumn) appendTo(v *column.Vector, x *cell) {
+	if x.nested != nil {
+		appendJSON(v, x.nested, &c.arena)
+		return
+	}
+	switch {
+	case x.kind == column.Null:
+		v.AppendNull()
+	case v.Type.Kind == column.String:
+		v.AppendString(c.arena.keep(x.text))
+	case v.Type.Kind == column.Float64 && x.kind == column.Int64:
+		v.AppendFloat(float64(x.i)) // rounds as parsing the literal does
+	case v.Type.Kind == column.Float64:
+		v.AppendFloat(x.f)
+	case v.Type.Kind == column.Int64:
+		v.AppendInt(x.i)
+	default:
+		v.AppendBool(x.b)
+	}
+}
+
+// arena copies strings into blocks that are never written again once a string
+// of them was handed out, and leaves them to the garbage collector.
+type arena struct{ block []byte }
+
+const arenaBlock = 32 << 10
+
+func (a *arena) keep(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	if len(b) > arenaBlock/4 {
+		return string(b)
+	}
+	if len(a.block)+len(b) > cap(a.block) {
+		a.block = make([]byte, 0, arenaBlock)
+	}
+	at := len(a.block)
+	a.block = append(a.block, b...)
+	return unsafe.String(&a.block[at], len(b))
+}
+
+// number is the outcome of reading a literal.
+type number uint8
+
+const (
+	notNumber  number = iota
+	isInt             // an integer in int64
+	isFloat           // a double; the literal has a fraction or an exponent
+	outOfRange        // a number that neither int64 nor double holds
+)
+
+// parseNumber reads a JSON number, strictly.
+func parseNumber(s []byte) (i int64, f float64, n number) {
+	p := 0
+	if p < len(s) && s[p] == '-' {
+		p++
+	}
+	digits := p
+	for p < len(s) && isDigit(s[p]) {
+		p++
+	}
+	switch {
+	case p == digits, s[digits] == '0' && p > digits+1:
+		return 0, 0, notNumber
+	case p == len(s):
+		return parseInteger(s, digits)
+	}
+	if s[p] == '.' {
+		p++
+		from := p
+		for p < len(s) && isDigit(s[p]) {
+			p++
+		}
+		if p == from {
+			return 0, 0, notNumber
+		}
+	}
+	if p < len(s) && (s[p] == 'e' || s[p] == 'E') {
+		p++
+		if p < len(s) && (s[p] == '+' || s[p] == '-') {
+			p++
+		}
+		from := p
+		for p < len(s) && isDigit(s[p]) {
+			p++
+		}
+		if p == from {
+			return 0, 0, notNumber
+		}
+	}
+	if p != len(s) {
+		return 0, 0, notNumber
+	}
+	f, err := strconv.ParseFloat(unsafe.String(&s[0], len(s)), 64)
+	if err != nil {
+		return 0, 0, outOfRange
+	}
+	return 0, f, isFloat
+}
+
+// parseInteger reads s, a checked integer literal whose digits start at from.
+func parseInteger(s []byte, from int) (int64, float64, number) {
+	if len(s)-from > 19 {
+		return 0, 0, outOfRange
+	}
+	var u uint64
+	for _, c := range s[from:] {
+		u = u*10 + uint64(c-'0')
+	}
+	switch {
+	case from == 1 && u == 1<<63:
+		return math.MinInt64, 0, isInt
+	case u > math.MaxInt64:
+		return 0, 0, outOfRange
+	case from == 1:
+		return -int64(u), 0, isInt
+	}
+	return int64(u), 0, isInt
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }

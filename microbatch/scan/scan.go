@@ -1,0 +1,252 @@
+// Package scan turns one object of a partition into column batches: Parquet,
+// newline-delimited JSON or CSV in, column.Batch of about 2,048 rows out.
+//
+// It promises that the rows it yields are exactly the rows of the object: a
+// value that it cannot carry over exactly, and a byte that it cannot explain,
+// is an error that names the object and the column, page or line. It does not
+// list, retry, cache or decide what a bad object means for a run.
+//
+// Invariants:
+//
+//  1. The types of a run are the caller's. Scan reports what it Observed in
+//     this object; the caller widens over all objects and scans again with
+//     Column.As where an object's type has another Repr. Which rows are bad
+//     does not depend on Column.As, except where As cannot hold the value.
+//  2. All or nothing: unless Scan returns nil, everything it passed to emit
+//     and to Request.Reject is to be thrown away.
+//  3. Nothing is allocated from a size that a file merely claims. Counts and
+//     sizes are checked against the bytes at hand first, values are decoded a
+//     batch at a time, and a decompressed page, line or window never exceeds
+//     its limit.
+//  4. Hostile bytes never end the process: decoders check bounds, run in the
+//     caller's goroutine, and a panic that still gets out of them becomes an
+//     error of that object.
+//
+// A batch and its vectors are reused: they belong to emit's callee until it
+// returns. Strings in them are immutable and stay valid after that, but may
+// share memory with a whole page: who keeps many for long clones them.
+package scan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/deltad/deltad/microbatch/column"
+)
+
+// Format is the format of an object's bytes.
+type Format uint8
+
+// The formats. The text formats may be compressed with gzip or zstd, told by
+// the key's suffix (.gz, .zst) or by the first bytes.
+const (
+	Parquet Format = iota + 1
+	NDJSON
+	CSV
+)
+
+// ParseFormat returns the format of the name that configuration uses.
+func ParseFormat(name string) (Format, error) {
+	for f := Parquet; f <= CSV; f++ {
+		if f.String() == name {
+			return f, nil
+		}
+	}
+	return 0, fmt.Errorf("format %q is none of parquet, ndjson, csv", name)
+}
+
+func (f Format) String() string {
+	switch f {
+	case Parquet:
+		return "parquet"
+	case NDJSON:
+		return "ndjson"
+	case CSV:
+		return "csv"
+	}
+	return fmt.Sprintf("format(%d)", uint8(f))
+}
+
+// Blob is one immutable object. Every read must be of the same bytes: the
+// implementer makes reads conditional on one ETag and fails otherwise. A
+// slice that was returned must never change afterwards; strings of a batch
+// may share its memory.
+type Blob interface {
+	Key() string
+	Size() int64
+	// ReadAll returns the whole object, Size bytes.
+	ReadAll(ctx context.Context) ([]byte, error)
+	// ReadRange returns n bytes from offset off; the range is inside the object.
+	ReadRange(ctx context.Context, off, n int64) ([]byte, error)
+}
+
+// Column is a column that a scan is to yield.
+type Column struct {
+	// Path is the column's name in exact case, or names joined by dots that
+	// lead through structs. At each level the longest name that exists wins,
+	// so a column whose own name has dots comes before a nested one.
+	Path string
+	// Optional makes a missing column a column of nulls. A column that is
+	// there in another case is an error all the same.
+	Optional bool
+	// Numeric says that only numbers will do (sum, mean). In CSV, a value
+	// that is not a number is then a bad row instead of making the column a
+	// string column. Other formats type their values themselves.
+	Numeric bool
+	// As is the type to deliver. Null (the zero Type) delivers what is in
+	// the object. The object's type must widen to As (see Widen).
+	As column.Type
+}
+
+// RowPolicy says what a bad row of a text format means.
+type RowPolicy uint8
+
+const (
+	Fail   RowPolicy = iota // the scan fails and names object and line
+	Reject                  // the row is counted, passed to Request.Reject and left out
+)
+
+// RejectedRow is a row that a scan left out.
+type RejectedRow struct {
+	Line   int64  // where the row starts, from 1, in the decompressed text
+	Reason string // what is wrong with it
+	Text   []byte // the row's bytes, cut at 4 KiB; valid until the callback returns
+}
+
+// Limits bounds what one object may use. A zero field means its default.
+type Limits struct {
+	Line     int   // bytes of a line or CSV record; longer is a bad row; 16 MiB
+	Text     int64 // bytes of decompressed text; 64 GiB
+	Ratio    int64 // decompressed to compressed bytes, judged beyond the first 64 MiB; 1,000
+	Window   int   // bytes of a zstd window; 32 MiB
+	Footer   int   // bytes of a Parquet footer; 16 MiB
+	Page     int   // bytes of a decompressed Parquet page; 64 MiB
+	RowGroup int64 // compressed bytes of the wanted columns of a Parquet row group; 512 MiB
+	Values   int   // list elements of a column in one batch; 16 Mi
+	Whole    int64 // objects up to this size are read by one ReadAll; 8 MiB
+}
+
+func (l Limits) withDefaults() Limits {
+	set := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	set64 := func(v *int64, d int64) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	set(&l.Line, 16<<20)
+	set64(&l.Text, 64<<30)
+	set64(&l.Ratio, 1000)
+	set(&l.Window, 32<<20)
+	set(&l.Footer, 16<<20)
+	set(&l.Page, 64<<20)
+	set64(&l.RowGroup, 512<<20)
+	set(&l.Values, 16<<20)
+	set64(&l.Whole, 8<<20)
+	return l
+}
+
+// Request says what to read of an object, and how.
+type Request struct {
+	Format  Format
+	Columns []Column
+	// PathValues are values that the object's key carries (hive style, such
+	// as country=de). They are strings, used where the object lacks the
+	// column; a column that is there wins, in NDJSON row by row.
+	PathValues map[string]string
+	Row        RowPolicy
+	Limits     Limits
+	// Reject gets every row left out under the policy Reject; nil is allowed.
+	Reject func(RejectedRow)
+}
+
+// Result is what a scan found.
+type Result struct {
+	Rows     int64 // rows emitted
+	Rejected int64 // bad rows left out
+	// Observed has the type of each requested column in this object, before
+	// As; Null where there is no value (and, in Parquet, no column).
+	Observed []column.Type
+}
+
+// ErrRetype is returned by a Scan of a text format in which a column without
+// As turned out to need another type after batches had been emitted (an
+// integer column in which a fraction appears). Result.Observed is complete:
+// scan again with As set from it, and throw away what was emitted.
+var ErrRetype = errors.New("a column's type changed within the object")
+
+// batchRows is the number of rows of a batch: large enough to amortize a call
+// per column, small enough for vectors to stay in the second-level cache.
+const batchRows = 2048
+
+// Scan reads the object and calls emit with batches that hold the requested
+// columns in order. With As Null, a column's type may turn from null into
+// another between two batches, and does not change otherwise. An empty object
+// has no rows and is no error. The context is looked at between batches.
+func Scan(ctx context.Context, blob Blob, req Request, emit func(*column.Batch) error) (res Result, err error) {
+	defer guard(blob, &err)
+	if emit == nil {
+		return Result{}, errors.New("scan without emit")
+	}
+	return run(ctx, blob, req, emit)
+}
+
+// Observe returns the type of each requested column in the object: from the
+// footer alone in Parquet, from a full pass over the rows in a text format.
+// As is ignored.
+func Observe(ctx context.Context, blob Blob, req Request) (types []column.Type, err error) {
+	defer guard(blob, &err)
+	cols := make([]Column, len(req.Columns))
+	copy(cols, req.Columns)
+	for i := range cols {
+		cols[i].As = column.Type{}
+	}
+	req.Columns, req.Reject = cols, nil
+	res, err := run(ctx, blob, req, nil)
+	return res.Observed, err
+}
+
+// run scans, or with a nil emit observes.
+func run(ctx context.Context, blob Blob, req Request, emit func(*column.Batch) error) (Result, error) {
+	req.Limits = req.Limits.withDefaults()
+	if blob.Size() == 0 {
+		return Result{Observed: make([]column.Type, len(req.Columns))}, nil
+	}
+	var res Result
+	var err error
+	switch req.Format {
+	case Parquet:
+		res, err = scanParquet(ctx, blob, req, emit)
+	case NDJSON, CSV:
+		res, err = scanText(ctx, blob, req, emit)
+	default:
+		err = fmt.Errorf("unknown %s", req.Format)
+	}
+	if err != nil {
+		err = fmt.Errorf("scan %s: %w", blob.Key(), err)
+	}
+	return res, err
+}
+
+// guard turns a panic of a decoder into an error of the object.
+func guard(blob Blob, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("scan %s: malformed: %v\n%s", blob.Key(), p, frames(debug.Stack()))
+	}
+}
+
+// frames keeps the part of a stack that names the decoder.
+func frames(stack []byte) string {
+	lines := strings.Split(string(stack), "\n")
+	const skip, keep = 7, 8 // goroutine header, debug.Stack, guard, panic; four frames
+	if len(lines) <= skip {
+		return ""
+	}
+	return strings.Join(lines[skip:min(len(lines), skip+keep)], "\n")
+}
