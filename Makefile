@@ -37,7 +37,7 @@ unit: ## the fast tests: nothing but Go is needed
 .PHONY: test
 test: tools-test ## all tests, on a real Postgres and two real S3 servers
 	$(BIN)/withservers -bin $(BIN) \
-	  $(BIN)/testreport -modules $(subst $() $(),$(comma),$(MODULES)) -log .cache/test.json \
+	  $(BIN)/testreport -modules $(subst $() $(),$(comma),$(MODULES)) -log .cache/test.json -- \
 	    -race -tags integration -count=1 -timeout 20m ./...
 
 .PHONY: lint

@@ -154,20 +154,28 @@ func (p *proc) logTail(n int64) string {
 // freePorts returns n ports of 127.0.0.1 that nothing listens on. They lie
 // below the range the kernel takes client ports from (32768 and up on Linux):
 // a server that was killed must find its port still free when it restarts.
-func freePorts(n int) ([]int, error) {
+func freePorts(ctx context.Context, n int) ([]int, error) {
 	const low, high, tries = 15000, 32000, 1000
-	var ports []int
+	var (
+		ports []int
+		held  []net.Listener // until all are found, so that none is found twice
+		lc    net.ListenConfig
+	)
+	defer func() {
+		for _, l := range held {
+			_ = l.Close()
+		}
+	}()
 	for range tries {
 		if len(ports) == n {
 			return ports, nil
 		}
 		port := low + rand.IntN(high-low)
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		l, err := lc.Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			continue
 		}
-		defer l.Close() // held until all are found, so that none is found twice
-		ports = append(ports, port)
+		held, ports = append(held, l), append(ports, port)
 	}
 	return nil, fmt.Errorf("find %d free ports in [%d, %d) of 127.0.0.1: %d tries were not enough", n, low, high, tries)
 }

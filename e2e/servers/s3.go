@@ -45,7 +45,7 @@ func StartVersitygw(ctx context.Context, bin string) (*S3, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find versitygw: %w", err)
 	}
-	ports, err := freePorts(1)
+	ports, err := freePorts(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func StartSeaweedFS(ctx context.Context, bin string) (*S3, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find weed: %w", err)
 	}
-	ports, err := freePorts(8)
+	ports, err := freePorts(ctx, 8)
 	if err != nil {
 		return nil, err
 	}

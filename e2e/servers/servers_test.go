@@ -71,6 +71,7 @@ func TestPostgresSurvivesKill(t *testing.T) {
 }
 
 func TestS3SurvivesKill(t *testing.T) {
+	t.Parallel()
 	bin := env(t).BinDir
 	for name, start := range map[string]func(context.Context) (*servers.S3, error){
 		"versitygw": func(ctx context.Context) (*servers.S3, error) {
@@ -123,6 +124,7 @@ func TestS3SurvivesKill(t *testing.T) {
 // The servers of the environment are those that deltad's own tests run on:
 // what they are relied on for is checked here first, without deltad's code.
 func TestS3ServersEnforceConditions(t *testing.T) {
+	t.Parallel()
 	for _, ep := range env(t).S3 {
 		t.Run(ep.Name, func(t *testing.T) {
 			t.Parallel()
@@ -173,6 +175,7 @@ func TestS3ServersEnforceConditions(t *testing.T) {
 }
 
 func TestS3ServersRefuseStrangers(t *testing.T) {
+	t.Parallel()
 	for _, ep := range env(t).S3 {
 		for name, id := range map[string][2]string{
 			"unknown key":  {"nobody", servers.SecretKey},
@@ -192,6 +195,7 @@ func TestS3ServersRefuseStrangers(t *testing.T) {
 }
 
 func TestS3ServersNameTheMissing(t *testing.T) {
+	t.Parallel()
 	for _, ep := range env(t).S3 {
 		t.Run(ep.Name, func(t *testing.T) {
 			t.Parallel()

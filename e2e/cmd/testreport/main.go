@@ -1,7 +1,7 @@
 // Command testreport runs `go test -json` in one or more modules and says in
 // few lines what came of it.
 //
-//	testreport [-modules DIR,DIR...] [-log FILE] [GO TEST FLAG OR PACKAGE...]
+//	testreport [-modules DIR,DIR...] [-log FILE] -- [GO TEST FLAG OR PACKAGE...]
 //
 // It prints one line per package, then everything that the failed tests wrote,
 // then the names of the skipped ones, and last the line
@@ -32,13 +32,13 @@ func main() {
 	modules := flag.String("modules", ".", "comma-separated directories of the modules to test")
 	logPath := flag.String("log", "", "file to keep the whole output of go test -json in")
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "usage: testreport [-modules DIR,DIR...] [-log FILE] [GO TEST FLAG OR PACKAGE...]\n")
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: testreport [-modules DIR,DIR...] [-log FILE] -- [GO TEST FLAG OR PACKAGE...]\n")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	ok, err := run(ctx, strings.Split(*modules, ","), *logPath, flag.Args())
+	stop()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "testreport: %v\n", err)
 	}

@@ -38,8 +38,8 @@ func main() {
 	bin := flag.String("bin", ".cache/bin", "directory of the binaries versitygw and weed")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
 	code, err := run(ctx, *bin, flag.Args())
+	stop()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "withservers: %v\n", err)
 	}
@@ -69,7 +69,7 @@ func run(ctx context.Context, bin string, command []string) (code int, err error
 	}
 	code, err = runCommand(ctx, command, set.Env())
 	if code != 0 && ctx.Err() == nil {
-		fmt.Fprint(os.Stderr, set.LogTails(4096))
+		fmt.Fprint(os.Stderr, set.LogTails(2048))
 	}
 	return code, err
 }
