@@ -30,7 +30,7 @@ const (
 	ErrorAfter
 	// Hang lets the store do it and then waits for the caller's context to end: a black-holed reply.
 	Hang
-	// Late answers Err at once and keeps a put or delete in the network until Deliver.
+	// Late answers Err at once and keeps a put or delete in the network until Deliver; to any other call it is ErrorBefore.
 	Late
 	// Delay waits for Delay, and for Hold if set, and then passes the call on.
 	Delay
@@ -215,9 +215,11 @@ func (s *Store) around(ctx context.Context, op, key string, r *Rule, do func(con
 		<-ctx.Done()
 		return store.Fail(op, s.String(), key, nil, ctx.Err())
 	case Late:
-		s.mu.Lock()
-		s.mu.late = append(s.mu.late, do)
-		s.mu.Unlock()
+		if op == "put" || op == "delete" {
+			s.mu.Lock()
+			s.mu.late = append(s.mu.late, do)
+			s.mu.Unlock()
+		}
 		return s.fail(op, key, r)
 	case Delay:
 		if err := wait(ctx, r); err != nil {
