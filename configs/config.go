@@ -335,3 +335,15 @@ type Retain struct {
 	Panes int           `yaml:"panes"`
 	Bases int           `yaml:"bases"`
 }
+
+// Args is what the combine fn reads as a list: "*" for Star, By for
+// FnCollect, else Columns. It is empty for FnExpr.
+func (f Field) Args() []string {
+	switch {
+	case f.Star:
+		return []string{"*"}
+	case f.Fn == FnCollect:
+		return f.By
+	}
+	return f.Columns
+}

@@ -126,19 +126,16 @@ func parseTerm(number, unit string) (time.Duration, error) {
 }
 
 // FormatDuration writes a duration the way people write it in the file: 30d,
-// 5h, 1h30m, 90s.
+// 36h, 5h, 1h30m, 90s.
 func FormatDuration(d time.Duration) string {
 	const day = 24 * time.Hour
-	if d < 0 {
+	switch {
+	case d < 0 && d != math.MinInt64:
 		return "-" + FormatDuration(-d)
-	}
-	var b strings.Builder
-	if d >= 2*day || d == day {
-		fmt.Fprintf(&b, "%dd", d/day)
-		d %= day
-		if d == 0 {
-			return b.String()
-		}
+	case d >= 2*day && d%day == 0:
+		return fmt.Sprintf("%dd", d/day)
+	case d >= time.Minute && d < time.Hour && d%time.Minute != 0 && d%time.Second == 0:
+		return fmt.Sprintf("%ds", d/time.Second)
 	}
 	s := d.String()
 	if d%time.Minute == 0 && d >= time.Minute {
@@ -147,6 +144,5 @@ func FormatDuration(d time.Duration) string {
 	if d%time.Hour == 0 && d >= time.Hour {
 		s = strings.TrimSuffix(s, "0m")
 	}
-	b.WriteString(s)
-	return b.String()
+	return s
 }
