@@ -1,0 +1,103 @@
+package combine
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/tuple"
+)
+
+// extremeFn keeps the least or the greatest value by tuple order: NaN is the
+// greatest float (max of anything with a NaN is NaN, min is NaN only of
+// nothing else), −0 is 0, false is less than true. any is the least under a
+// name that promises less. Its accumulator is the value's tuple encoding.
+type extremeFn struct {
+	base
+	greatest bool
+}
+
+func buildExtreme(name string, greatest bool) func(Params, []column.Type) (Fn, error) {
+	return func(_ Params, args []column.Type) (Fn, error) {
+		b := base{id: typeID(name, repr(args[0])), class: Semilattice, args: args, out: args[0]}
+		return &extremeFn{base: b, greatest: greatest}, nil
+	}
+}
+
+func (f *extremeFn) NewColumn() Column { return &extremeColumn{fn: f} }
+
+func (f *extremeFn) Validate(acc []byte) error {
+	if len(acc) == 0 {
+		return nil
+	}
+	if err := checkValue(acc, &f.out, false); err != nil {
+		return fmt.Errorf("%s accumulator: %w", f.id, err)
+	}
+	return nil
+}
+
+// checkValue says whether b is one value of the type and nothing else.
+func checkValue(b []byte, t *column.Type, null bool) error {
+	if !null && len(b) == 1 && b[0] == tuple.AppendNull(nil)[0] {
+		return fmt.Errorf("value is null")
+	}
+	rest, err := tuple.Check(b, t)
+	if err == nil && len(rest) > 0 {
+		err = errLeft
+	}
+	return err
+}
+
+// extractValue appends the value encoded in b, null for no bytes.
+func extractValue(b []byte, dst *column.Vector) error {
+	if len(b) == 0 {
+		dst.AppendNull()
+		return nil
+	}
+	_, err := tuple.Decode(b, dst)
+	return err
+}
+
+type extremeColumn struct {
+	registers
+	fn      *extremeFn
+	scratch []byte
+}
+
+func (c *extremeColumn) Add(in *Input) error {
+	if err := c.fn.checkArgs(in); err != nil {
+		return err
+	}
+	arg := in.Args[0]
+	return in.rows(func(i int, g uint32) error {
+		if !arg.Null(i) {
+			c.scratch = tuple.Append(c.scratch[:0], arg, i)
+			c.offer(g, c.scratch)
+		}
+		return nil
+	})
+}
+
+func (c *extremeColumn) offer(g uint32, b []byte) {
+	have := c.get(g)
+	if have == nil || bytes.Compare(b, have) > 0 == c.fn.greatest {
+		c.set(g, b)
+	}
+}
+
+func (c *extremeColumn) Merge(g uint32, acc []byte) error {
+	if len(acc) == 0 {
+		return nil
+	}
+	if err := c.fn.Validate(acc); err != nil {
+		return err
+	}
+	c.offer(g, acc)
+	return nil
+}
+
+func (c *extremeColumn) AppendAcc(dst []byte, g uint32) []byte { return append(dst, c.get(g)...) }
+
+func (c *extremeColumn) Extract(g uint32, dst *column.Vector) error {
+	return extractValue(c.get(g), dst)
+}

@@ -1,0 +1,358 @@
+package combine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/deltad/deltad/microbatch/column"
+)
+
+// floatSum is the exact sum of doubles and their number, rounded once in
+// Extract. NaN and infinities are counted apart, so that they too can be taken
+// out again; NaN, or both infinities, make the result NaN. −0 is 0.
+//
+// Its accumulator is the number of addends as a uvarint, a byte of flags (1
+// negative, 2 not zero, 4 NaN, 8 +Inf, 16 −Inf), then if not zero the value
+// (−1)^s · M · 2^(8·off − 1074) as off uvarint, length uvarint, M
+// little-endian with first and last byte not zero; then the flagged counters
+// as uvarints.
+type floatSum struct{ sumFn }
+
+const (
+	flagNegative = 1 << iota
+	flagNonzero
+	flagNaN
+	flagPosInf
+	flagNegInf
+	flagsEnd
+)
+
+// specials are the counts of NaN, +Inf and −Inf.
+type specials [3]uint64
+
+// floatAcc is a parsed accumulator.
+type floatAcc struct {
+	n    uint64
+	neg  bool
+	word int
+	mag  []uint64 // a part of buf
+	spec specials
+	buf  [longWords]uint64
+}
+
+func (f *floatSum) NewColumn() Column { return &floatColumn{fn: f} }
+
+func (f *floatSum) Validate(acc []byte) error {
+	var a floatAcc
+	return f.parse(&a, acc)
+}
+
+func (f *floatSum) parse(a *floatAcc, acc []byte) error {
+	if len(acc) == 0 {
+		*a = floatAcc{}
+		return nil
+	}
+	if err := a.parse(acc); err != nil {
+		return fmt.Errorf("%s accumulator: %w", f.id, err)
+	}
+	return nil
+}
+
+func (a *floatAcc) parse(acc []byte) error {
+	*a = floatAcc{}
+	var err error
+	if a.n, acc, err = uvarint(acc); err != nil {
+		return err
+	}
+	if a.n == 0 || len(acc) == 0 {
+		return errors.New("count is zero or all there is")
+	}
+	flags := acc[0]
+	acc = acc[1:]
+	if flags >= flagsEnd || flags&(flagNegative|flagNonzero) == flagNegative {
+		return fmt.Errorf("flags 0x%02x mean nothing", flags)
+	}
+	a.neg = flags&flagNegative != 0
+	if flags&flagNonzero != 0 {
+		if acc, err = a.parseMagnitude(acc); err != nil {
+			return err
+		}
+	}
+	left := a.n
+	for i := range a.spec {
+		if flags&(flagNaN<<i) == 0 {
+			continue
+		}
+		if a.spec[i], acc, err = uvarint(acc); err != nil {
+			return err
+		}
+		if a.spec[i] == 0 || a.spec[i] > left {
+			return errors.New("counters do not add up")
+		}
+		left -= a.spec[i]
+	}
+	if len(acc) > 0 {
+		return errLeft
+	}
+	if len(a.mag) > 0 && 64*a.word+bitLen(a.mag) > 2098+bits.Len64(left) || left == 0 && len(a.mag) > 0 {
+		return fmt.Errorf("no %d addends have this sum", left)
+	}
+	return nil
+}
+
+func (a *floatAcc) parseMagnitude(acc []byte) (rest []byte, err error) {
+	off, acc, err := uvarint(acc)
+	if err != nil {
+		return nil, err
+	}
+	n, acc, err := uvarint(acc)
+	if err != nil {
+		return nil, err
+	}
+	if off > 8*longWords || n == 0 || n > 8*longWords-off || n > uint64(len(acc)) {
+		return nil, errors.New("magnitude is out of range")
+	}
+	if acc[0] == 0 || acc[n-1] == 0 {
+		return nil, errors.New("magnitude is not minimal")
+	}
+	a.word = int(off / 8)
+	for i, c := range acc[:n] {
+		j := int(off%8) + i
+		a.buf[j/8] |= uint64(c) << (8 * (j % 8))
+	}
+	a.mag = a.buf[:(int(off%8)+int(n)+7)/8]
+	return acc[n:], nil
+}
+
+type floatColumn struct {
+	windows
+	fn    *floatSum
+	n     []uint64
+	spec  []specials // nil until a special is seen
+	parts floatAcc   // scratch
+}
+
+func (c *floatColumn) Len() int { return len(c.n) }
+
+func (c *floatColumn) Grow(n int) {
+	c.n, c.win = grow(c.n, n), grow(c.win, n)
+	if c.spec != nil {
+		c.spec = grow(c.spec, n)
+	}
+}
+
+func (c *floatColumn) Reset() {
+	c.n, c.win, c.long = c.n[:0], c.win[:0], c.long[:0]
+	c.spec = nil
+}
+
+func (c *floatColumn) Bytes() int64 {
+	return int64(8*cap(c.n) + 32*cap(c.win) + 8*longWords*cap(c.long) + 24*cap(c.spec))
+}
+
+func (c *floatColumn) Add(in *Input) error {
+	if err := c.fn.checkArgs(in); err != nil {
+		return err
+	}
+	arg := in.Args[0]
+	if arg.Type.Kind == column.Null {
+		return nil
+	}
+	if in.Rows == nil && arg.Valid == nil {
+		for i, g := range in.Groups {
+			c.add(g, arg.Floats[i])
+		}
+		return nil
+	}
+	return in.rows(func(i int, g uint32) error {
+		if !arg.Null(i) {
+			c.add(g, arg.Floats[i])
+		}
+		return nil
+	})
+}
+
+func (c *floatColumn) add(g uint32, x float64) {
+	c.n[g]++
+	b := math.Float64bits(x)
+	m, pos := b&(1<<52-1), int(b>>52&0x7ff)
+	switch {
+	case pos == 0x7ff:
+		c.addSpecial(g, x)
+		return
+	case pos > 0:
+		m, pos = m|1<<52, pos-1
+	case m == 0:
+		return
+	}
+	word, bit := int32(pos>>6), pos&63
+	lo, hi := m<<bit, m>>(64-bit)
+	neg := b>>63 == 1
+	f := &c.win[g]
+	if at := word - f.off; f.long == 0 && uint32(at) < 2 {
+		addPair(&f.w, at, lo, hi, neg)
+		if !spare(f.w[2]) && !f.moveTo(f.off+1) {
+			c.goLong(f)
+		}
+		return
+	}
+	pair := [2]uint64{lo, hi}
+	c.addWords(g, int(word), trim(pair[:]), neg)
+}
+
+// addPair adds ±(hi, lo) at word at, 0 or 1, of w.
+func addPair(w *[3]uint64, at int32, lo, hi uint64, neg bool) {
+	var c uint64
+	switch {
+	case at == 0 && !neg:
+		w[0], c = bits.Add64(w[0], lo, 0)
+		w[1], c = bits.Add64(w[1], hi, c)
+		w[2] += c
+	case at == 0:
+		w[0], c = bits.Sub64(w[0], lo, 0)
+		w[1], c = bits.Sub64(w[1], hi, c)
+		w[2] -= c
+	case !neg:
+		w[1], c = bits.Add64(w[1], lo, 0)
+		w[2] += hi + c
+	default:
+		w[1], c = bits.Sub64(w[1], lo, 0)
+		w[2] -= hi + c
+	}
+}
+
+func (c *floatColumn) addSpecial(g uint32, x float64) {
+	if c.spec == nil {
+		c.spec = make([]specials, len(c.n), cap(c.n))
+	}
+	switch {
+	case x != x:
+		c.spec[g][0]++
+	case x > 0:
+		c.spec[g][1]++
+	default:
+		c.spec[g][2]++
+	}
+}
+
+func (c *floatColumn) special(g uint32) specials {
+	if c.spec == nil {
+		return specials{}
+	}
+	return c.spec[g]
+}
+
+func (c *floatColumn) Merge(g uint32, acc []byte) error {
+	a := &c.parts
+	if err := c.fn.parse(a, acc); err != nil {
+		return err
+	}
+	total, carry := bits.Add64(c.n[g], a.n, 0)
+	if carry != 0 {
+		return fmt.Errorf("%s accumulator: more than 64 bits of addends", c.fn.id)
+	}
+	c.n[g] = total
+	if a.spec != (specials{}) {
+		if c.spec == nil {
+			c.spec = make([]specials, len(c.n), cap(c.n))
+		}
+		for i, k := range a.spec {
+			c.spec[g][i] += k
+		}
+	}
+	c.addWords(g, a.word, trim(a.mag), a.neg)
+	return nil
+}
+
+func (c *floatColumn) Unmerge(g uint32, acc []byte) error {
+	a := &c.parts
+	if err := c.fn.parse(a, acc); err != nil {
+		return err
+	}
+	have := c.special(g)
+	fits := a.n <= c.n[g]
+	for i, k := range a.spec {
+		fits = fits && k <= have[i]
+	}
+	if !fits {
+		return fmt.Errorf("%s: what is taken out was never merged", c.fn.id)
+	}
+	before := c.n[g]
+	c.addWords(g, a.word, trim(a.mag), !a.neg)
+	if a.n == before {
+		var buf fixedPoint
+		if mag, _, _ := c.magnitude(g, &buf); len(mag) > 0 || a.spec != have {
+			c.addWords(g, a.word, trim(a.mag), a.neg)
+			return fmt.Errorf("%s: what is taken out was never merged", c.fn.id)
+		}
+	}
+	c.n[g] -= a.n
+	if a.spec != (specials{}) {
+		for i, k := range a.spec {
+			c.spec[g][i] -= k
+		}
+	}
+	return nil
+}
+
+func (c *floatColumn) AppendAcc(dst []byte, g uint32) []byte {
+	if c.n[g] == 0 {
+		return dst
+	}
+	dst = binary.AppendUvarint(dst, c.n[g])
+	flagAt := len(dst)
+	dst = append(dst, 0)
+	flags := byte(0)
+	var buf fixedPoint
+	if mag, word, neg := c.magnitude(g, &buf); len(mag) > 0 {
+		flags = flagNonzero
+		if neg {
+			flags |= flagNegative
+		}
+		low := bits.TrailingZeros64(mag[0]) / 8
+		high := (bitLen(mag) + 7) / 8
+		dst = binary.AppendUvarint(dst, uint64(8*word+low))
+		dst = binary.AppendUvarint(dst, uint64(high-low))
+		for i := low; i < high; i++ {
+			dst = append(dst, byte(mag[i/8]>>(8*(i%8))))
+		}
+	}
+	for i, k := range c.special(g) {
+		if k > 0 {
+			flags |= flagNaN << i
+			dst = binary.AppendUvarint(dst, k)
+		}
+	}
+	dst[flagAt] = flags
+	return dst
+}
+
+func (c *floatColumn) Extract(g uint32, dst *column.Vector) error {
+	if c.n[g] == 0 {
+		dst.AppendNull()
+		return nil
+	}
+	spec := c.special(g)
+	switch {
+	case spec[0] > 0 || spec[1] > 0 && spec[2] > 0:
+		dst.AppendFloat(math.Float64frombits(0x7ff8000000000000))
+		return nil
+	case spec[1] > 0:
+		dst.AppendFloat(math.Inf(1))
+		return nil
+	case spec[2] > 0:
+		dst.AppendFloat(math.Inf(-1))
+		return nil
+	}
+	var buf fixedPoint
+	mag, word, neg := c.magnitude(g, &buf)
+	if c.fn.mean {
+		dst.AppendFloat(divideFloat(mag, 64*word-1074, c.n[g], neg))
+	} else {
+		dst.AppendFloat(roundFloat(mag, 64*word-1074, false, neg))
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package combine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/tuple"
+)
+
+// Presence is what the column of Newest answers besides.
+type Presence interface {
+	Column
+	// Records is the number of records in group g. A group of none does not
+	// exist.
+	Records(g uint32) uint64
+	// Deleted says whether the newest record of group g whose delete flag is
+	// not null was a delete.
+	Deleted(g uint32) bool
+}
+
+// newestFn counts a key's records and remembers the newest that says whether
+// the key is deleted. Every index carries it beside its fields. Its
+// accumulator is the count as a uvarint and, once a flag was not null, the
+// rank as latest has it and the flag's tuple encoding. It extracts the flag,
+// null where no record had one.
+type newestFn struct{ base }
+
+// Newest returns the fn of the hidden column of every index. Its argument is
+// the delete flag, a Bool, or a Null column where nothing deletes. Its columns
+// are Presence.
+func Newest() Fn {
+	return &newestFn{base{
+		id: typeID("newest_record"), class: Monoid,
+		args: []column.Type{column.Of(column.Bool)}, out: column.Of(column.Bool),
+	}}
+}
+
+func (f *newestFn) NewColumn() Column { return &newestColumn{fn: f} }
+
+func (f *newestFn) Validate(acc []byte) error {
+	_, _, err := f.parse(acc)
+	return err
+}
+
+func (f *newestFn) parse(acc []byte) (n uint64, mark []byte, err error) {
+	if len(acc) == 0 {
+		return 0, nil, nil
+	}
+	n, mark, err = uvarint(acc)
+	if err == nil && n == 0 {
+		err = errors.New("count is zero")
+	}
+	if err == nil && len(mark) > 0 {
+		var flag []byte
+		if _, flag, err = splitRank(mark); err == nil {
+			err = checkValue(flag, &f.out, false)
+		}
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("%s accumulator: %w", f.id, err)
+	}
+	return n, mark, nil
+}
+
+type newestColumn struct {
+	registers
+	fn      *newestFn
+	n       []uint64
+	scratch []byte
+}
+
+func (c *newestColumn) Grow(n int)   { c.registers.Grow(n); c.n = grow(c.n, n) }
+func (c *newestColumn) Reset()       { c.registers.Reset(); c.n = c.n[:0] }
+func (c *newestColumn) Bytes() int64 { return c.registers.Bytes() + int64(8*cap(c.n)) }
+
+func (c *newestColumn) Add(in *Input) error {
+	if err := c.fn.checkArgs(in); err != nil {
+		return err
+	}
+	flag := in.Args[0]
+	if flag.Type.Kind != column.Null && in.Order == nil {
+		return fmt.Errorf("%s: records have no order", c.fn.id)
+	}
+	return in.rows(func(i int, g uint32) error {
+		c.n[g]++
+		if !flag.Null(i) {
+			c.scratch = tuple.Append(appendRanked(c.scratch[:0], in.Order.Rank(i)), flag, i)
+			c.offer(g, c.scratch)
+		}
+		return nil
+	})
+}
+
+func (c *newestColumn) offer(g uint32, mark []byte) {
+	if have := c.get(g); have == nil || compareRanked(mark, have) > 0 {
+		c.set(g, mark)
+	}
+}
+
+func (c *newestColumn) Merge(g uint32, acc []byte) error {
+	n, mark, err := c.fn.parse(acc)
+	if err != nil {
+		return err
+	}
+	total, carry := bits.Add64(c.n[g], n, 0)
+	if carry != 0 {
+		return fmt.Errorf("%s accumulator: the count exceeds 64 bits", c.fn.id)
+	}
+	c.n[g] = total
+	if len(mark) > 0 {
+		c.offer(g, mark)
+	}
+	return nil
+}
+
+func (c *newestColumn) AppendAcc(dst []byte, g uint32) []byte {
+	if c.n[g] == 0 {
+		return dst
+	}
+	return append(binary.AppendUvarint(dst, c.n[g]), c.get(g)...)
+}
+
+func (c *newestColumn) Records(g uint32) uint64 { return c.n[g] }
+
+func (c *newestColumn) Deleted(g uint32) bool {
+	have := c.get(g)
+	return have != nil && have[len(have)-1] == tuple.AppendBool(nil, true)[0]
+}
+
+func (c *newestColumn) Extract(g uint32, dst *column.Vector) error {
+	if c.get(g) == nil {
+		dst.AppendNull()
+	} else {
+		dst.AppendBool(c.Deleted(g))
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package combine
+
+import "math/bits"
+
+// A window is an exact sum of doubles while their range is narrow: w is two's
+// complement, least significant word first, in units of 2^(64·off − 1074). The
+// top two bits of w[2] are equal, so that an addition never loses a carry. A
+// sum that does not fit continues as a fixedPoint: long is its index plus one.
+//
+// Which off a sum has, and whether it went long, depends on the order of
+// addends; its value does not, and only the value is ever written.
+type window struct {
+	w    [3]uint64
+	off  int32
+	long int32
+}
+
+// fixedPoint is two's complement in units of 2^-1074: the largest double ends
+// at bit 2097, 2^64 of them at 2161, and a sign follows.
+type fixedPoint [longWords]uint64
+
+const (
+	longWords = 34
+	maxOff    = longWords - 3
+)
+
+func (f *window) zero() bool { return f.w[0]|f.w[1]|f.w[2] == 0 }
+
+func (f *window) sign() uint64 { return uint64(int64(f.w[2]) >> 63) }
+
+// spare says whether the top two bits are equal.
+func spare(top uint64) bool { return (top^top<<1)>>63 == 0 }
+
+// moveTo slides the window to another offset, if no bit is lost.
+func (f *window) moveTo(off int32) bool {
+	if f.zero() {
+		f.off = off
+		return off <= maxOff
+	}
+	s, w := f.sign(), f.w
+	switch off - f.off {
+	case 0:
+		return true
+	case -1:
+		if w[2] != s || !spare(w[1]) || w[1]>>63 != s>>63 {
+			return false
+		}
+		f.w = [3]uint64{0, w[0], w[1]}
+	case -2:
+		if w[2] != s || w[1] != s || !spare(w[0]) || w[0]>>63 != s>>63 {
+			return false
+		}
+		f.w = [3]uint64{0, 0, w[0]}
+	case 1:
+		if w[0] != 0 || off > maxOff {
+			return false
+		}
+		f.w = [3]uint64{w[1], w[2], s}
+	case 2:
+		if w[0]|w[1] != 0 || off > maxOff {
+			return false
+		}
+		f.w = [3]uint64{w[2], s, s}
+	default:
+		return false
+	}
+	f.off = off
+	return true
+}
+
+// accumulate adds ±t·2^(64·at) to words, which are two's complement.
+func accumulate(words []uint64, at int, t []uint64, neg bool) {
+	var c uint64
+	i := at
+	if neg {
+		for _, x := range t {
+			words[i], c = bits.Sub64(words[i], x, c)
+			i++
+		}
+		for ; c != 0 && i < len(words); i++ {
+			words[i], c = bits.Sub64(words[i], 0, c)
+		}
+		return
+	}
+	for _, x := range t {
+		words[i], c = bits.Add64(words[i], x, c)
+		i++
+	}
+	for ; c != 0 && i < len(words); i++ {
+		words[i], c = bits.Add64(words[i], 0, c)
+	}
+}
+
+// windows are the windows of many groups and the long sums among them.
+type windows struct {
+	win  []window
+	long []fixedPoint
+}
+
+// addWords adds ±t·2^(64·word), in units of 2^-1074; t is a trimmed magnitude
+// that fits a fixedPoint.
+func (s *windows) addWords(g uint32, word int, t []uint64, neg bool) {
+	if len(t) == 0 {
+		return
+	}
+	f := &s.win[g]
+	if f.long == 0 && len(t) <= 3 {
+		off := f.off
+		switch at, end := int32(word), int32(word+len(t)); {
+		case f.zero() || at < off:
+			off = at
+		case end > off+3:
+			off = end - 3
+		}
+		top := 3 - len(t) - (word - int(off)) // free words above t
+		if (top > 0 || top == 0 && t[len(t)-1]>>62 == 0) && f.moveTo(off) {
+			accumulate(f.w[:], word-int(off), t, neg)
+			if !spare(f.w[2]) && !f.moveTo(off+1) {
+				s.goLong(f)
+			}
+			return
+		}
+	}
+	if f.long == 0 {
+		s.goLong(f)
+	}
+	accumulate(s.long[f.long-1][:], word, t, neg)
+}
+
+func (s *windows) goLong(f *window) {
+	var l fixedPoint
+	if !f.zero() {
+		n := copy(l[f.off:], f.w[:])
+		for i := int(f.off) + n; i < longWords; i++ {
+			l[i] = f.sign()
+		}
+	}
+	s.long = append(s.long, l)
+	f.long = int32(len(s.long))
+}
+
+// magnitude copies the absolute value of g's sum into buf and returns its
+// words, trimmed, with the place of the first.
+func (s *windows) magnitude(g uint32, buf *fixedPoint) (mag []uint64, word int, neg bool) {
+	f := &s.win[g]
+	src, word := f.w[:], int(f.off)
+	if f.long != 0 {
+		src, word = s.long[f.long-1][:], 0
+	}
+	mag = buf[:copy(buf[:], src)]
+	if neg = mag[len(mag)-1]>>63 == 1; neg {
+		c := uint64(1)
+		for i := range mag {
+			mag[i], c = bits.Add64(^mag[i], 0, c)
+		}
+	}
+	mag = trim(mag)
+	for len(mag) > 0 && mag[0] == 0 {
+		mag, word = mag[1:], word+1
+	}
+	return mag, word, neg
+}

@@ -1,0 +1,98 @@
+// Package intern gives byte strings dense ids in order of first sight.
+//
+// It promises that equal bytes get equal ids and that ids run from 0 without
+// holes. Ids depend on the order of arrival, and the hash seed on the process,
+// so neither may reach an output: callers sort by bytes first.
+package intern
+
+import (
+	"bytes"
+	"hash/maphash"
+)
+
+// Set maps byte strings to ids: linear probing over one table, the bytes in
+// one arena. It is not safe for concurrent use. Use New.
+type Set struct {
+	seed  maphash.Seed
+	slots []uint32 // id+1, 0 = free; a power of two of them
+	hash  []uint64 // of each id
+	end   []int    // arena offset after each id
+	arena []byte
+}
+
+const minSlots = 16
+
+// New returns an empty set.
+func New() *Set {
+	return &Set{seed: maphash.MakeSeed(), slots: make([]uint32, minSlots)}
+}
+
+// ID returns the id of b, which it copies if it is new.
+func (s *Set) ID(b []byte) (id uint32, added bool) {
+	h := maphash.Bytes(s.seed, b)
+	mask := uint64(len(s.slots) - 1)
+	i := h & mask
+	for ; s.slots[i] != 0; i = (i + 1) & mask {
+		id = s.slots[i] - 1
+		if s.hash[id] == h && bytes.Equal(s.Bytes(id), b) {
+			return id, false
+		}
+	}
+	id = uint32(len(s.hash))
+	s.slots[i] = id + 1
+	s.hash = append(s.hash, h)
+	s.arena = append(s.arena, b...)
+	s.end = append(s.end, len(s.arena))
+	if len(s.hash) > len(s.slots)*5/8 {
+		s.grow()
+	}
+	return id, true
+}
+
+func (s *Set) grow() {
+	s.slots = make([]uint32, 2*len(s.slots))
+	mask := uint64(len(s.slots) - 1)
+	for id, h := range s.hash {
+		i := h & mask
+		for s.slots[i] != 0 {
+			i = (i + 1) & mask
+		}
+		s.slots[i] = uint32(id) + 1
+	}
+}
+
+// Bytes returns the bytes of an id; they are valid until Reset and must not be
+// changed.
+func (s *Set) Bytes(id uint32) []byte {
+	start := 0
+	if id > 0 {
+		start = s.end[id-1]
+	}
+	return s.arena[start:s.end[id]:s.end[id]]
+}
+
+// Len is the number of ids.
+func (s *Set) Len() int { return len(s.hash) }
+
+// Reset forgets every id and keeps the storage. Its time is that of what was
+// added since the last Reset, not of the storage.
+func (s *Set) Reset() {
+	if len(s.hash) < len(s.slots)/8 {
+		mask := uint64(len(s.slots) - 1)
+		for id, h := range s.hash {
+			i := h & mask
+			for s.slots[i] != uint32(id)+1 {
+				i = (i + 1) & mask
+			}
+			s.slots[i] = 0
+		}
+	} else {
+		clear(s.slots)
+	}
+	s.hash, s.end, s.arena = s.hash[:0], s.end[:0], s.arena[:0]
+}
+
+// Size is the memory held, in bytes.
+func (s *Set) Size() int64 {
+	return int64(4*cap(s.slots) + 8*cap(s.hash) + 8*cap(s.end) + cap(s.arena))
+}
