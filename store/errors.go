@@ -22,12 +22,13 @@ var (
 	ErrBadKey       = errors.New("key not usable in this store")
 	ErrBadListing   = errors.New("not a trustworthy listing")
 	ErrTooLarge     = errors.New("object larger than allowed")
+	ErrUnsupported  = errors.New("not supported by the store")
 )
 
 // Outcomes are the names of the classes as Outcome gives them, for metric labels: a closed set.
 var Outcomes = []string{
 	"ok", "not_found", "precondition", "conflict", "not_modified", "range", "unavailable", "denied", "no_bucket", "bad_key",
-	"bad_listing", "too_large", "canceled", "error",
+	"bad_listing", "too_large", "unsupported", "canceled", "error",
 }
 
 // Outcome names the class of err: one of Outcomes. A context's end is "canceled" whatever else the error says.
@@ -45,6 +46,7 @@ func Outcome(err error) string {
 		{ErrNotFound, "not_found"}, {ErrPrecondition, "precondition"}, {ErrConflict, "conflict"}, {ErrNotModified, "not_modified"},
 		{ErrRange, "range"}, {ErrUnavailable, "unavailable"}, {ErrDenied, "denied"}, {ErrNoBucket, "no_bucket"}, {ErrBadKey, "bad_key"},
 		{ErrBadListing, "bad_listing"}, {ErrTooLarge, "too_large"},
+		{ErrUnsupported, "unsupported"},
 	} {
 		if errors.Is(err, c.class) {
 			return c.name

@@ -64,6 +64,8 @@ func (p *probe) refused(ctx context.Context, condition string, err error, body s
 	switch {
 	case err == nil:
 		return p.lacks(condition, "silently ignored, the object was overwritten")
+	case errors.Is(err, ErrUnsupported):
+		return p.lacks(condition, err.Error())
 	case !errors.Is(err, ErrPrecondition):
 		return err
 	}
@@ -85,6 +87,8 @@ func (p *probe) run(ctx context.Context) error {
 	switch {
 	case errors.Is(err, ErrPrecondition):
 		return p.lacks("PUT with If-None-Match: *", "refused although the key is new")
+	case errors.Is(err, ErrUnsupported):
+		return p.lacks("PUT with If-None-Match: *", err.Error())
 	case err != nil:
 		return err
 	}
@@ -96,6 +100,8 @@ func (p *probe) run(ctx context.Context) error {
 	switch {
 	case errors.Is(err, ErrPrecondition):
 		return p.lacks("PUT with If-Match", "refused although the ETag is that of the object")
+	case errors.Is(err, ErrUnsupported):
+		return p.lacks("PUT with If-Match", err.Error())
 	case err != nil:
 		return err
 	case second == first:

@@ -25,7 +25,7 @@
 // Failure behaviour. Every error names operation, URL and key, and belongs to at most one class, to be asked for with errors.Is:
 // ErrNotFound, ErrPrecondition, ErrNotModified, ErrRange are answers; ErrUnavailable is an outage, throttling included, to be tried
 // again at the next trigger (implementations have retried within bounds already); ErrConflict is a put whose outcome must be re-read;
-// ErrDenied, ErrNoBucket, ErrBadKey, ErrBadListing, ErrTooLarge want a person. When the caller's context ends, errors.Is finds the
+// ErrDenied, ErrNoBucket, ErrBadKey, ErrBadListing, ErrTooLarge, ErrUnsupported want a person. When the caller's context ends, errors.Is finds the
 // context's error. After any failed put except ErrPrecondition, ErrDenied and ErrBadKey the outcome is unknown. ErrPrecondition of a
 // retried put may be the caller's own first attempt: read back and compare, or ask for Unretried.
 package store

@@ -1,0 +1,277 @@
+package file
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/deltad/deltad/store"
+)
+
+// List implements store.Store.
+func (s *Store) List(ctx context.Context, o store.ListOptions) (store.Page, error) {
+	w := &walk{ctx: ctx, o: o, after: o.StartAfter}
+	if o.Token != "" {
+		b, err := hex.DecodeString(o.Token)
+		if err != nil {
+			return store.Page{}, s.fail("list", o.Prefix, fmt.Errorf("token %q: %w", o.Token, err))
+		}
+		w.after = string(b)
+	}
+	err := w.from(s.root)
+	if errors.Is(err, errStop) {
+		w.page.NextToken = hex.EncodeToString([]byte(w.last))
+		err = nil
+	}
+	if err != nil {
+		return store.Page{}, s.fail("list", o.Prefix, err)
+	}
+	return w.page, nil
+}
+
+// errStop ends a walk: the page is full and there is more, or a look for any object found one.
+var errStop = errors.New("stop")
+
+// walk collects one page. Entries, that is keys and common prefixes, are met in byte order; those behind after are wanted.
+type walk struct {
+	ctx   context.Context
+	o     store.ListOptions
+	after string
+
+	page store.Page
+	n    int
+	last string
+}
+
+// from begins in the directory that the prefix names, so that nothing beside it is read.
+func (w *walk) from(root string) error {
+	base := w.o.Prefix[:strings.LastIndexByte(w.o.Prefix, '/')+1]
+	for seg := range strings.SplitSeq(strings.TrimSuffix(base, "/"), "/") {
+		if base != "" && (segment(seg) != nil || strings.IndexByte(seg, 0) >= 0) {
+			return nil // no key begins so
+		}
+	}
+	if base == "" {
+		if fi, err := os.Stat(root); err == nil && !fi.IsDir() {
+			return fmt.Errorf("%s is not a directory", root)
+		}
+	}
+	return w.dir(filepath.Join(root, filepath.FromSlash(base)), base, nil)
+}
+
+// entry is one name in a directory; key ends in "/" for a directory.
+type entry struct {
+	key, path string
+	dir       bool
+	id        fs.FileInfo // of a directory reached by a link
+}
+
+// dir walks one directory whose keys begin with base. parents are the directories above that were reached by links.
+func (w *walk) dir(path, base string, parents []fs.FileInfo) error {
+	es, err := w.read(path, base)
+	if err != nil {
+		return err
+	}
+	for _, e := range es {
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
+		switch {
+		case !e.dir:
+			err = w.file(e)
+		case w.o.Delimiter == "/" && len(e.key) > len(w.o.Prefix):
+			err = w.folded(e, parents)
+		default:
+			err = w.descend(e, parents, w.dir)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// descend goes on into a directory unless it is a link to one that it lies in.
+func (w *walk) descend(e entry, parents []fs.FileInfo, into func(path, base string, parents []fs.FileInfo) error) error {
+	if e.id != nil {
+		if len(parents) >= 40 || inside(e.path, e.id) {
+			return nil
+		}
+		parents = append(slices.Clone(parents), e.id)
+	}
+	return into(e.path, e.key, parents)
+}
+
+// inside reports whether a path lies in the directory, by the names that lead to it.
+func inside(path string, dir fs.FileInfo) bool {
+	for p := filepath.Dir(path); ; p = filepath.Dir(p) {
+		if fi, err := os.Stat(p); err == nil && os.SameFile(fi, dir) {
+			return true
+		}
+		if p == filepath.Dir(p) {
+			return false
+		}
+	}
+}
+
+// read returns the entries that can hold what is wanted, in byte order of their keys.
+func (w *walk) read(path, base string) ([]entry, error) {
+	if err := w.ctx.Err(); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if gone(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // only read from
+	var es []entry
+	for {
+		batch, err := f.ReadDir(1024)
+		for _, d := range batch {
+			if e, ok := w.wanted(path, base, d); ok {
+				es = append(es, e)
+			}
+		}
+		if err == io.EOF || gone(err) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(es, func(a, b entry) int { return cmp.Compare(a.key, b.key) })
+	return es, nil
+}
+
+// gone says that what was to be read is not there (any more), or is not a directory.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
+}
+
+// wanted decides by name alone where it can: files that are outside the prefix or not behind after, and directories all of whose keys
+// are, are left alone.
+func (w *walk) wanted(path, base string, d fs.DirEntry) (entry, bool) {
+	name := d.Name()
+	if name == private {
+		return entry{}, false
+	}
+	e := entry{key: base + name, path: filepath.Join(path, name), dir: d.IsDir()}
+	if d.Type()&fs.ModeSymlink != 0 {
+		if !w.inRange(e.key+"/", true) && !w.inRange(e.key, false) {
+			return entry{}, false
+		}
+		fi, err := os.Stat(e.path)
+		if err != nil {
+			return entry{}, false // a dangling link names no object
+		}
+		if e.dir = fi.IsDir(); e.dir {
+			e.id = fi
+		}
+	} else if !e.dir && !d.Type().IsRegular() {
+		return entry{}, false
+	}
+	if e.dir {
+		e.key += "/"
+	}
+	return e, w.inRange(e.key, e.dir)
+}
+
+func (w *walk) inRange(key string, dir bool) bool {
+	if strings.HasPrefix(key, w.o.Prefix) {
+		return key > w.after || dir && strings.HasPrefix(w.after, key)
+	}
+	return dir && strings.HasPrefix(w.o.Prefix, key) && (key > w.after || strings.HasPrefix(w.after, key))
+}
+
+// file emits an object, or folds it at a delimiter other than "/".
+func (w *walk) file(e entry) error {
+	if w.o.Delimiter != "" {
+		if i := strings.Index(e.key[len(w.o.Prefix):], w.o.Delimiter); i >= 0 {
+			p := e.key[:len(w.o.Prefix)+i+len(w.o.Delimiter)]
+			if p <= w.after || p == w.last {
+				return nil
+			}
+			if _, err := stat(e.path); err != nil {
+				return nil
+			}
+			return w.prefix(p)
+		}
+	}
+	fi, err := stat(e.path)
+	if gone(err) {
+		return nil // deleted meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	if err := store.CheckKey(e.key); err != nil {
+		return fmt.Errorf("file %q cannot be an object, rename it: %w", e.path, err)
+	}
+	if err := w.room(e.key); err != nil {
+		return err
+	}
+	w.page.Objects = append(w.page.Objects, info(e.key, fi))
+	return nil
+}
+
+// folded emits a directory as a common prefix if there is any object in it.
+func (w *walk) folded(e entry, parents []fs.FileInfo) error {
+	if e.key <= w.after {
+		return nil
+	}
+	found := &finder{walk: walk{ctx: w.ctx}}
+	err := w.descend(e, parents, found.dir)
+	if !errors.Is(err, errStop) {
+		return err
+	}
+	return w.prefix(e.key)
+}
+
+func (w *walk) prefix(p string) error {
+	if err := w.room(p); err != nil {
+		return err
+	}
+	w.page.Prefixes = append(w.page.Prefixes, p)
+	return nil
+}
+
+// room makes place for one more entry, or ends the page.
+func (w *walk) room(key string) error {
+	if w.n == w.o.Limit() {
+		return errStop
+	}
+	w.n++
+	w.last = key
+	return nil
+}
+
+// finder looks for the first object of a tree, files before directories, and stops there.
+type finder struct{ walk }
+
+func (a *finder) dir(path, base string, parents []fs.FileInfo) error {
+	es, err := a.read(path, base)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(es, func(e entry) bool { return !e.dir }) {
+		return errStop
+	}
+	for _, e := range es {
+		if err := a.descend(e, parents, a.dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
