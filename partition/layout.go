@@ -3,6 +3,7 @@ package partition
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -114,15 +115,7 @@ func (l *Layout) DirOf(t time.Time, level int) string { return l.format(t, level
 
 // LastPrefix is the canonical prefix of the last label in the partition that contains start.
 func (l *Layout) LastPrefix(start time.Time) string {
-	end := l.Next(start)
-	if l.epochal || l.unit == l.granule || l.fixed {
-		if l.unit == l.granule {
-			return l.PrefixOf(start)
-		}
-		return l.PrefixOf(end.Add(-l.unit))
-	}
-	all := l.PrefixesOf(start)
-	return all[len(all)-1]
+	return l.PrefixOf(l.Next(start).Add(-time.Second))
 }
 
 // nextUnit is the first instant of the first label of one unit after that of t.
@@ -134,9 +127,39 @@ func (l *Layout) nextUnit(t time.Time) time.Time {
 	return fine.nextLabel(t)
 }
 
+// Canonical is the path of d as the layout would spell it, without a trailing slash.
+func (l *Layout) Canonical(d Dir) string {
+	return l.write(d.Level, func(f field) int64 { return d.value[f] })
+}
+
+// Fixed reports whether the segment below a directory of this level is literal text only, and which: it needs no listing.
+func (l *Layout) Fixed(level int) (name string, ok bool) {
+	s := l.segments[level]
+	return s[0].literal, len(s) == 1 && !s[0].placeholder
+}
+
+// Head is the literal text with which every directory below one of this level begins.
+func (l *Layout) Head(level int) string { return l.segments[level][0].literal }
+
+// Fanout bounds how many directories a directory of this level can hold.
+func (l *Layout) Fanout(level int) int {
+	n := 1
+	for _, tok := range l.segments[level] {
+		if tok.placeholder {
+			lo, hi := limits(tok.field)
+			n *= int(min(hi-lo+1, 1_000_000))
+		}
+	}
+	return n
+}
+
 // format writes the first level segments for the label of an instant.
 func (l *Layout) format(t time.Time, level int) string {
 	local := unix(l.wall(t)) // reads as UTC what the local clock shows
+	return l.write(level, func(f field) int64 { return valueOf(f, t, local) })
+}
+
+func (l *Layout) write(level int, value func(field) int64) string {
 	var b []byte
 	for i, segment := range l.segments[:level] {
 		if i > 0 {
@@ -147,7 +170,7 @@ func (l *Layout) format(t time.Time, level int) string {
 				b = append(b, tok.literal...)
 				continue
 			}
-			v := valueOf(tok.field, t, local)
+			v := value(tok.field)
 			if tok.field == year && tok.width == 2 {
 				v %= 100
 			}
@@ -178,8 +201,9 @@ func valueOf(f field, t, local time.Time) int64 {
 }
 
 func appendNumber(b []byte, v int64, tok token) []byte {
-	if !tok.padded {
-		return fmt.Appendf(b, "%d", v)
+	digits := strconv.AppendInt(make([]byte, 0, 20), v, 10)
+	for n := len(digits); tok.padded && n < tok.width; n++ {
+		b = append(b, '0')
 	}
-	return fmt.Appendf(b, "%0*d", tok.width, v)
+	return append(b, digits...)
 }

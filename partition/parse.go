@@ -350,6 +350,27 @@ func (d *Dir) latestInDay(midnight, limit int64) (int64, bool) {
 	return min(limit, midnight+known(hour, 23)*3600+known(minute, 59)*60+known(second, 59)), true
 }
 
+// Earliest is the first instant that any label below d can have, for directories of a lexical layout.
+func (l *Layout) Earliest(d Dir) time.Time {
+	if l.epochal || d.Level == len(l.segments) {
+		return d.label
+	}
+	first := d
+	if !first.have[year] {
+		first.value[year], _ = limits(year)
+	}
+	first.value[month], first.value[dayOfMonth] = max(1, d.value[month]), max(1, d.value[dayOfMonth])
+	first.have[month], first.have[dayOfMonth] = !d.have[dayOfYear], !d.have[dayOfYear]
+	w := first.wall()
+	for range 48 { // a label that daylight saving skipped begins with the one after it
+		if t, exists := firstInstant(l.loc, w, l.unit); exists {
+			return t
+		}
+		w += int64(l.unit / time.Second)
+	}
+	return unix(w)
+}
+
 // Column is one name=value segment of a key.
 type Column struct {
 	Name  string
