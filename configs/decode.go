@@ -31,13 +31,14 @@ type decoder struct {
 }
 
 // decode parses one YAML document over the defaults. Everything that could be
-// read is in the Config, everything else in the Problems, in file order.
+// read is in the Config, everything else in the Problems, in file order. The
+// Config is nil for what is not YAML.
 func decode(data []byte, env Env) (*Config, Problems) {
 	c := Default()
 	d := &decoder{env: env, anchors: make(map[string]ast.Node)}
 	body, problem := parse(data)
 	if problem != nil {
-		return c, Problems{*problem}
+		return nil, Problems{*problem}
 	}
 	if body != nil {
 		d.section(body, reflect.ValueOf(c).Elem(), "", 0)

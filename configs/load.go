@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 )
 
 // Env looks up a variable, as os.LookupEnv does.
@@ -28,7 +30,8 @@ func Load(path string, env Env) (*Config, error) {
 // everything that needs no other setting; rules are for Validate. The error is
 // a Problems, with line and column, for all that is wrong with the text; only
 // where the reading itself went wrong it is something else. With Problems the
-// Config is returned too, holding what could be read.
+// Config is returned too, holding what could be read; it is nil only if the
+// text is not YAML at all.
 func Read(r io.Reader, name string, env Env) (*Config, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
@@ -50,19 +53,16 @@ func Read(r io.Reader, name string, env Env) (*Config, error) {
 func LoadValid(path string, env Env, fns []string) (*Config, error) {
 	c, err := Load(path, env)
 	var problems Problems
-	if err != nil && (!errors.As(err, &problems) || c == nil) {
+	if errors.As(err, &problems); c == nil || err != nil && problems == nil {
 		return nil, err
-	}
-	unread := make(map[string]bool, len(problems))
-	for _, p := range problems {
-		unread[p.Path] = true
 	}
 	var broken Problems
 	if !errors.As(c.Validate(fns), &broken) {
 		return c, problems.err()
 	}
+	unread := problems
 	for _, p := range broken {
-		if !unread[p.Path] {
+		if !slices.ContainsFunc(unread, func(u Problem) bool { return p.Path == u.Path || strings.HasPrefix(p.Path, u.Path+".") }) {
 			problems = append(problems, p)
 		}
 	}

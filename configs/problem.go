@@ -66,7 +66,7 @@ func (ps Problems) err() error {
 
 // add appends a problem found by a rule.
 func (ps *Problems) add(path, rule, got string) {
-	*ps = append(*ps, Problem{Path: path, Rule: rule, Got: got})
+	*ps = append(*ps, Problem{Path: path, Rule: rule, Got: short(got)})
 }
 
 // sortByPlace orders problems of one file by line and column.

@@ -78,8 +78,11 @@ func (s Share) String() string {
 	return strconv.FormatFloat(float64(s)*100, 'g', 6, 64) + "%"
 }
 
+// maxDuration keeps sums of settings far from overflow.
+const maxDuration = 20 * 365 * 24 * time.Hour
+
 // ParseDuration reads a Go duration whose units may also be d, a day of 24
-// hours: 30s, 1h30m, 30d, 1d12h.
+// hours: 30s, 1h30m, 30d, 1d12h. It is at most 20 years of 365 days.
 func ParseDuration(s string) (time.Duration, error) {
 	bad := fmt.Errorf("must be a duration such as 30s, 5h or 30d")
 	rest := strings.TrimSpace(s)
@@ -99,8 +102,11 @@ func ParseDuration(s string) (time.Duration, error) {
 			return 0, bad
 		}
 		term, err := parseTerm(rest[:digits], rest[digits:digits+unit])
-		if err != nil || total+term < total {
+		if err != nil {
 			return 0, bad
+		}
+		if term > maxDuration-total {
+			return 0, fmt.Errorf("must be a duration of at most %s", FormatDuration(maxDuration))
 		}
 		total, rest = total+term, rest[digits+unit:]
 	}
@@ -119,10 +125,7 @@ func parseTerm(number, unit string) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if d > math.MaxInt64/24 {
-		return 0, fmt.Errorf("duration %sd is too long", number)
-	}
-	return d * 24, nil
+	return min(d, maxDuration) * 24, nil // whatever is over the bound stays over it
 }
 
 // FormatDuration writes a duration the way people write it in the file: 30d,

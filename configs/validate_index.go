@@ -65,7 +65,8 @@ func (f Field) validateName(ps *Problems, path string, before []Field) {
 
 func (f Field) validate(ps *Problems, path string, granule time.Duration, fns []string) {
 	if fns != nil && f.Fn != FnExpr && !slices.Contains(fns, f.Fn) {
-		ps.add(path, "must have a combine fn that exists ("+strings.Join(slices.Sorted(slices.Values(fns)), ", ")+" or expr)", f.Fn)
+		names := slices.DeleteFunc(slices.Sorted(slices.Values(fns)), func(s string) bool { return s == FnExpr })
+		ps.add(path, "must have a combine fn that exists ("+strings.Join(names, ", ")+" or expr)", f.Fn)
 		return
 	}
 	if f.Over < 0 {
