@@ -18,7 +18,8 @@
 //     in it, else it is [ErrFenced] and nothing is written.
 //  4. The copy of CURRENT never goes back a version: an older publication that
 //     is journalled late fills in its run and its ledger entries and moves
-//     neither the watermark nor a newer ledger entry.
+//     neither the watermark nor a newer ledger entry. Only an audited
+//     [Pipelines.AdoptCurrent] sets it back.
 //  5. Each write is idempotent by an id that the caller chose: repeated after
 //     an answer that was lost, it changes nothing and reports no error.
 //  6. An answer is never guessed. When a COMMIT ends without a reply the

@@ -41,3 +41,13 @@ type Change struct {
 	Actor  string
 	Reason string
 }
+
+// CurrentCopy is what CURRENT says, as far as the state store copies it.
+type CurrentCopy struct {
+	Version    int64
+	RunID      string
+	Watermark  time.Time
+	Progress   time.Time
+	Manifest   ManifestRef
+	ConfigHash string
+}

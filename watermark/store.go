@@ -80,6 +80,10 @@ type Pipelines interface {
 	Pause(ctx context.Context, name string, c Change) (Pipeline, error)
 	// Resume ends a pause.
 	Resume(ctx context.Context, name string, c Change) (Pipeline, error)
+	// AdoptCurrent makes the row copy a CURRENT that it did not follow, of any
+	// version, for recover, adopt and a new output: the only way back. Fenced
+	// by the delta lease, audited, idempotent by c.ID.
+	AdoptCurrent(ctx context.Context, l Lease, cur CurrentCopy, c Change) (Pipeline, error)
 }
 
 // Journal is the history of runs. Writes are fenced by the lease.
