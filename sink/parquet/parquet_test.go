@@ -1,0 +1,623 @@
+package parquet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	pq "github.com/parquet-go/parquet-go"
+	"pgregory.net/rapid"
+
+	"github.com/deltad/deltad/microbatch/column"
+)
+
+var update = flag.Bool("update", false, "write golden files")
+
+// everyType has a column of every type a document can have.
+func everyType() []column.Field {
+	ad := column.StructOf(
+		column.Field{Name: "ad_id", Type: column.Of(column.Int64)},
+		column.Field{Name: "bid", Type: column.DecimalOf(12, 2)},
+		column.Field{Name: "tags", Type: column.ListOf(column.Of(column.String))})
+	return []column.Field{
+		{Name: "shop", Type: column.Of(column.String), Key: true},
+		{Name: "item.id", Type: column.Of(column.Int64), Key: true},
+		{Name: "z", Type: column.Of(column.Bool)},
+		{Name: "b", Type: column.Of(column.Int32)},
+		{Name: "c", Type: column.Of(column.Int64)},
+		{Name: "d", Type: column.Of(column.Float32)},
+		{Name: "e", Type: column.Of(column.Float64)},
+		{Name: "f", Type: column.DecimalOf(9, 3)},
+		{Name: "g", Type: column.DecimalOf(18, 0)},
+		{Name: "h", Type: column.DecimalOf(38, 10)},
+		{Name: "i", Type: column.Of(column.String)},
+		{Name: "j", Type: column.Of(column.Bytes)},
+		{Name: "k", Type: column.Of(column.Date)},
+		{Name: "l", Type: column.Of(column.Time)},
+		{Name: "m", Type: column.Of(column.Timestamp)},
+		{Name: "n", Type: column.ListOf(column.Of(column.String))},
+		{Name: "o", Type: column.ListOf(ad)},
+		{Name: "p", Type: ad},
+		{Name: "q", Type: column.ListOf(column.ListOf(column.Of(column.Int32)))},
+		{Name: "a", Type: column.Of(column.Null)},
+	}
+}
+
+// fill appends one pseudo-random value that depends on seed alone; a third of them null, zeros and empties frequent.
+func fill(v *column.Vector, seed uint64, required bool) {
+	r := seed*0x9E3779B97F4A7C15 + 1
+	r ^= r >> 29
+	if !required && r%3 == 0 {
+		v.AppendNull()
+		return
+	}
+	n := int64(r>>8) % 1000 * int64(r>>40%2)
+	switch v.Type.Kind {
+	case column.Null:
+		v.AppendNull()
+	case column.Bool:
+		v.AppendBool(n%2 == 0)
+	case column.Int32, column.Int64:
+		v.AppendInt(n - 300)
+	case column.Date:
+		v.AppendInt(n * 20)
+	case column.Time:
+		v.AppendInt(n * 1000)
+	case column.Timestamp:
+		v.AppendTimestamp(n*86400-3e9, int32(n)*1000)
+	case column.Float32, column.Float64:
+		v.AppendFloat(float64(n) / 4)
+	case column.Decimal:
+		v.AppendDecimal(column.Int128From(n - 500))
+	case column.String, column.Bytes:
+		v.AppendString(strings.Repeat("ü", int(n%5)))
+	case column.List:
+		for i := uint64(0); i < r>>16%4; i++ {
+			fill(v.Elem, r+i+1, false)
+		}
+		v.EndList()
+	case column.Struct:
+		for i, f := range v.Fields {
+			fill(f, r+uint64(i)+77, false)
+		}
+		v.EndStruct()
+	}
+}
+
+func documents(fields []column.Field, from, to int) *column.Batch {
+	b := column.NewBatch(fields)
+	for i := from; i < to; i++ {
+		for c, f := range fields {
+			switch {
+			case f.Key && f.Type.Kind == column.String:
+				b.Columns[c].AppendString(fmt.Sprintf("shop-%07d", i/10))
+			case f.Key:
+				b.Columns[c].AppendInt(int64(i%10) - 5)
+			default:
+				fill(b.Columns[c], uint64(i)*100+uint64(c), false)
+			}
+		}
+		b.Len++
+	}
+	return b
+}
+
+type kept struct {
+	Part
+	body []byte
+}
+
+// write returns the files that the batches make.
+func write(t testing.TB, fields []column.Field, batches ...*column.Batch) []kept {
+	t.Helper()
+	var out []kept
+	w, err := NewWriter(Options{Fields: fields, Name: "part", Dir: t.TempDir(), Put: func(_ context.Context, p Part, body io.ReadSeeker) error {
+		b, err := io.ReadAll(body)
+		if err != nil {
+			return err
+		}
+		if int64(len(b)) != p.Bytes {
+			return fmt.Errorf("%d bytes, part says %d", len(b), p.Bytes)
+		}
+		out = append(out, kept{p, b})
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range batches {
+		if err := w.Write(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func read(t testing.TB, fields []column.Field, body []byte) *column.Batch {
+	t.Helper()
+	r, err := NewReader(bytes.NewReader(body), int64(len(body)), fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := column.NewBatch(fields)
+	for {
+		b, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c, v := range b.Columns {
+			for i := 0; i < b.Len; i++ {
+				if err := all.Columns[c].AppendFrom(v, i); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		all.Len += b.Len
+	}
+}
+
+// show is row i of v in a form that tells null, empty and zero apart.
+func show(v *column.Vector, i int) any {
+	if v.Null(i) {
+		return nil
+	}
+	switch v.Type.Kind {
+	case column.List:
+		out := []any{}
+		for k := v.Offsets[i]; k < v.Offsets[i+1]; k++ {
+			out = append(out, show(v.Elem, int(k)))
+		}
+		return out
+	case column.Struct:
+		out := []any{}
+		for _, f := range v.Fields {
+			out = append(out, show(f, i))
+		}
+		return out
+	}
+	return KeyText(v, i)
+}
+
+func same(t testing.TB, want, got *column.Batch) {
+	t.Helper()
+	if want.Len != got.Len {
+		t.Fatalf("%d rows, want %d", got.Len, want.Len)
+	}
+	for c := range want.Columns {
+		for i := 0; i < want.Len; i++ {
+			if w, g := show(want.Columns[c], i), show(got.Columns[c], i); !reflect.DeepEqual(w, g) {
+				t.Fatalf("column %d row %d: %v, want %v", c, i, g, w)
+			}
+		}
+	}
+}
+
+func TestRoundTripOfEveryType(t *testing.T) {
+	fields := everyType()
+	want := documents(fields, 0, 10_000)
+	files := write(t, fields, want)
+	if len(files) != 1 || files[0].Name != "part-00000.parquet" || files[0].Rows != 10_000 {
+		t.Fatalf("files %+v", files)
+	}
+	same(t, want, read(t, fields, files[0].body))
+	if got := strings.Join(files[0].MinKey, "|"); got != "shop-0000000|-5" {
+		t.Errorf("min key %s", got)
+	}
+	if got := strings.Join(files[0].MaxKey, "|"); got != "shop-0000999|4" {
+		t.Errorf("max key %s", got)
+	}
+}
+
+func TestRoundTripOfRandomRows(t *testing.T) {
+	fields := everyType()
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(1, 50).Draw(rt, "rows")
+		b := column.NewBatch(fields)
+		for i := 0; i < n; i++ {
+			b.Columns[0].AppendString("s")
+			b.Columns[1].AppendInt(int64(i))
+			for c := 2; c < len(fields); c++ {
+				fill(b.Columns[c], rapid.Uint64().Draw(rt, "seed"), false)
+			}
+			b.Len++
+		}
+		same(t, b, read(t, fields, write(t, fields, b)[0].body))
+	})
+}
+
+// The bytes do not depend on how callers cut batches, nor on the number of processors. The golden hash holds the format over upgrades.
+func TestBytesAreAFunctionOfTheDocuments(t *testing.T) {
+	fields := everyType()
+	const rows = 20_000
+	want := write(t, fields, documents(fields, 0, rows))
+	for _, cut := range []int{1, 7, 999, 4096, 4097, 19_999} {
+		for _, procs := range []int{1, 2} {
+			old := runtime.GOMAXPROCS(procs)
+			var batches []*column.Batch
+			for i := 0; i < rows; i += cut {
+				batches = append(batches, documents(fields, i, min(i+cut, rows)))
+			}
+			got := write(t, fields, batches...)
+			runtime.GOMAXPROCS(old)
+			if len(got) != len(want) || got[0].SHA256 != want[0].SHA256 || !bytes.Equal(got[0].body, want[0].body) {
+				t.Fatalf("batches of %d on %d processors: other bytes", cut, procs)
+			}
+			if cut == 1 {
+				break
+			}
+		}
+	}
+	golden(t, "testdata/every_type.sha256", want[0].SHA256)
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(name, []byte(got+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.TrimSpace(string(want)) != got {
+		t.Errorf("%s: got %s, want %s: the output format has changed, which its number in the config hash must say", name, got, want)
+	}
+}
+
+func TestFilesEndAfterFixedRows(t *testing.T) {
+	fields := []column.Field{{Name: "id", Type: column.Of(column.Int64), Key: true}}
+	n := fileRows + groupRows + 5
+	var batches []*column.Batch
+	for i := 0; i < n; i += 50_000 {
+		b := column.NewBatch(fields)
+		for k := i; k < min(n, i+50_000); k++ {
+			b.Columns[0].AppendInt(int64(k))
+			b.Len++
+		}
+		batches = append(batches, b)
+	}
+	files := write(t, fields, batches...)
+	if len(files) != 2 || files[0].Rows != fileRows || files[1].Rows != groupRows+5 || files[1].Name != "part-00001.parquet" {
+		t.Fatalf("files of %d and more rows, %d files", files[0].Rows, len(files))
+	}
+	f, err := pq.OpenFile(bytes.NewReader(files[1].body), files[1].Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := f.RowGroups(); len(g) != 2 || g[0].NumRows() != groupRows || g[1].NumRows() != 5 {
+		t.Fatalf("%d row groups", len(g))
+	}
+}
+
+func TestHeavyRowsEndPagesEarly(t *testing.T) {
+	fields := []column.Field{{Name: "id", Type: column.Of(column.Int64), Key: true}, {Name: "s", Type: column.Of(column.String)}}
+	b := column.NewBatch(fields)
+	for i := 0; i < 30; i++ {
+		b.Columns[0].AppendInt(int64(i))
+		b.Columns[1].AppendString(strings.Repeat(string(rune('a'+i%26)), 1<<20))
+		b.Len++
+	}
+	whole := write(t, fields, b)
+	same(t, b, read(t, fields, whole[0].body))
+	halves := write(t, fields, slice(b, fields, 0, 11), slice(b, fields, 11, 30))
+	if whole[0].SHA256 != halves[0].SHA256 {
+		t.Error("other bytes for other batches")
+	}
+}
+
+func slice(b *column.Batch, fields []column.Field, i, j int) *column.Batch {
+	out := column.NewBatch(fields)
+	for c := range fields {
+		for k := i; k < j; k++ {
+			if err := out.Columns[c].AppendFrom(b.Columns[c], k); err != nil {
+				panic(err)
+			}
+		}
+	}
+	out.Len = j - i
+	return out
+}
+
+func TestFileIsWhatConsumersExpect(t *testing.T) {
+	fields := everyType()
+	body := write(t, fields, documents(fields, 0, 5000))[0].body
+	f, err := pq.OpenFile(bytes.NewReader(body), int64(len(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := f.Metadata()
+	if meta.CreatedBy != "deltad version 1(build 1)" {
+		t.Errorf("created by %q", meta.CreatedBy)
+	}
+	g := meta.RowGroups[0]
+	if len(g.SortingColumns) != 2 || g.SortingColumns[0].ColumnIdx != 0 || g.SortingColumns[1].ColumnIdx != 1 || g.SortingColumns[0].Descending {
+		t.Errorf("sorting columns %+v", g.SortingColumns)
+	}
+	for i, c := range g.Columns {
+		if got := c.MetaData.Codec.String(); got != "ZSTD" {
+			t.Errorf("column %v: codec %s", c.MetaData.PathInSchema, got)
+		}
+		if bloom := c.MetaData.BloomFilterOffset > 0; bloom != (i < 2) {
+			t.Errorf("column %v: bloom filter %t", c.MetaData.PathInSchema, bloom)
+		}
+	}
+	probe := func(s string) bool {
+		ok, err := f.RowGroups()[0].ColumnChunks()[0].BloomFilter().Check(pq.ValueOf(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	if !probe("shop-0000123") || probe("shop-9999999") {
+		t.Error("bloom filter does not tell present from absent")
+	}
+	golden(t, "testdata/every_type.schema", strings.Join(strings.Fields(f.Schema().String()), " "))
+}
+
+func TestRefusals(t *testing.T) {
+	id := column.Field{Name: "id", Type: column.Of(column.Int64), Key: true}
+	one := func(typ column.Type, add func(v *column.Vector)) ([]column.Field, *column.Batch) {
+		fields := []column.Field{id, {Name: "x", Type: typ}}
+		b := column.NewBatch(fields)
+		b.Columns[0].AppendInt(1)
+		add(b.Columns[1])
+		b.Len = 1
+		return fields, b
+	}
+	keys := func(ids ...int64) ([]column.Field, *column.Batch) {
+		b := column.NewBatch([]column.Field{id})
+		for _, i := range ids {
+			b.Columns[0].AppendInt(i)
+		}
+		b.Len = len(ids)
+		return []column.Field{id}, b
+	}
+	for _, tc := range []struct {
+		name  string
+		want  string
+		batch func() ([]column.Field, *column.Batch)
+	}{
+		{"nanoseconds in a timestamp", "column x: timestamp 1970-01-01T00:00:01.000000001Z: has nanoseconds", func() ([]column.Field, *column.Batch) {
+			return one(column.Of(column.Timestamp), func(v *column.Vector) { v.AppendTimestamp(1, 1) })
+		}},
+		{"nanoseconds in a time", "column x: time 00:00:00.000000001", func() ([]column.Field, *column.Batch) {
+			return one(column.Of(column.Time), func(v *column.Vector) { v.AppendInt(1) })
+		}},
+		{"decimal beyond its precision", "column x: 10.00 does not fit decimal(3,2)", func() ([]column.Field, *column.Batch) {
+			return one(column.DecimalOf(3, 2), func(v *column.Vector) { v.AppendDecimal(column.Int128From(1000)) })
+		}},
+		{"int64 in an int32 column", "column x: 2147483652 does not fit int32", func() ([]column.Field, *column.Batch) {
+			return one(column.Of(column.Int32), func(v *column.Vector) { v.AppendInt(2147483652) })
+		}},
+		{"null key", "column id: null in a key column", func() ([]column.Field, *column.Batch) {
+			f, b := keys()
+			b.Columns[0].AppendNull()
+			b.Len = 1
+			return f, b
+		}},
+		{"unsorted", `key ["1"] does not follow ["2"]`, func() ([]column.Field, *column.Batch) { return keys(2, 1) }},
+		{"twice", `key ["2"] does not follow ["2"]`, func() ([]column.Field, *column.Batch) { return keys(2, 2) }},
+		{"ragged", "column id: 1 rows in a batch of 2", func() ([]column.Field, *column.Batch) { f, b := keys(1); b.Len = 2; return f, b }},
+		{"other type", "column id: type string, want int64", func() ([]column.Field, *column.Batch) {
+			return []column.Field{id}, &column.Batch{Columns: []*column.Vector{column.New(column.Of(column.String))}}
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			fields, b := tc.batch()
+			w, err := NewWriter(Options{Fields: fields, Name: "part"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Abort()
+			if err = w.Write(t.Context(), b); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %s", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestOrderOverBatches(t *testing.T) {
+	fields := []column.Field{{Name: "id", Type: column.Of(column.Int64), Key: true}}
+	w, err := NewWriter(Options{Fields: fields, Name: "part"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	b := column.NewBatch(fields)
+	b.Columns[0].AppendInt(7)
+	b.Len = 1
+	if err := w.Write(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(t.Context(), b); err == nil {
+		t.Error("the same key in the next batch was taken")
+	}
+}
+
+func TestNoDocumentsMakeNoFiles(t *testing.T) {
+	fields := everyType()
+	if files := write(t, fields, column.NewBatch(fields)); len(files) != 0 {
+		t.Errorf("%d files", len(files))
+	}
+}
+
+func TestSchemaThatCannotBeWritten(t *testing.T) {
+	k := column.Field{Name: "k", Type: column.Of(column.String), Key: true}
+	for _, tc := range []struct {
+		name   string
+		fields []column.Field
+	}{
+		{"no key", []column.Field{{Name: "a", Type: column.Of(column.Int32)}}},
+		{"list key", []column.Field{{Name: "a", Type: column.ListOf(column.Of(column.Int32)), Key: true}}},
+		{"name twice", []column.Field{k, k}},
+		{"no name", []column.Field{k, {Type: column.Of(column.Int32)}}},
+		{"decimal of 39 digits", []column.Field{k, {Name: "a", Type: column.DecimalOf(39, 0)}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if _, err := NewWriter(Options{Fields: tc.fields, Name: "part"}); err == nil {
+				t.Error("taken")
+			}
+		})
+	}
+}
+
+func TestTypesReadBack(t *testing.T) {
+	for _, f := range everyType() {
+		got, err := ParseType(f.Type.String())
+		if err != nil || !got.Equal(f.Type) {
+			t.Errorf("%s: got %s, %v", f.Type, got, err)
+		}
+	}
+	for _, s := range []string{"", "int", "list<", "list<int64", "struct<a>", "struct<:int64>", "decimal(39,1)", "decimal(3,4)", "int64x", "list<int64>>"} {
+		if got, err := ParseType(s); err == nil {
+			t.Errorf("%q taken for %s", s, got)
+		}
+	}
+	schema := SchemaFields(everyType())
+	back, err := Fields(schema)
+	if err != nil || !reflect.DeepEqual(back, everyType()) {
+		t.Errorf("%v, %v", back, err)
+	}
+	schema.Fields[2].Name = "zz"
+	if _, err := Fields(schema); err == nil {
+		t.Error("a schema with another hash was taken")
+	}
+}
+
+func TestKeyTexts(t *testing.T) {
+	for _, tc := range []struct {
+		typ         column.Type
+		in, want    string
+		unwritable  bool
+		otherwrites []string
+	}{
+		{typ: column.Of(column.Bool), in: "true", want: "true"},
+		{typ: column.Of(column.Int64), in: "+5", want: "5"},
+		{typ: column.Of(column.Int32), in: "2147483648", unwritable: true},
+		{typ: column.Of(column.Float64), in: "1e3", want: "1000"},
+		{typ: column.Of(column.Float64), in: "-0", want: "0"},
+		{typ: column.Of(column.Float64), in: "nan", want: "NaN"},
+		{typ: column.DecimalOf(12, 2), in: "12.5", want: "12.50"},
+		{typ: column.DecimalOf(12, 2), in: "-.05", want: "-0.05"},
+		{typ: column.DecimalOf(12, 2), in: "1.005", unwritable: true},
+		{typ: column.DecimalOf(3, 0), in: "1000", unwritable: true},
+		{typ: column.DecimalOf(3, 0), in: "", unwritable: true},
+		{typ: column.Of(column.String), in: "a=b c%", want: "a=b c%"},
+		{typ: column.Of(column.Bytes), in: "00FF", want: "00ff"},
+		{typ: column.Of(column.Date), in: "1969-12-31", want: "1969-12-31"},
+		{typ: column.Of(column.Time), in: "23:59:59.5", want: "23:59:59.5"},
+		{typ: column.Of(column.Timestamp), in: "2026-11-30T10:00:00+01:00", want: "2026-11-30T09:00:00Z"},
+		{typ: column.Of(column.Timestamp), in: "0001-01-01T00:00:00.000001Z", want: "0001-01-01T00:00:00.000001Z"},
+		{typ: column.Of(column.Timestamp), in: "10 o'clock", unwritable: true},
+	} {
+		got, err := ParseKey(tc.typ, tc.in)
+		if tc.unwritable != (err != nil) || got != tc.want {
+			t.Errorf("%s %q: %q, %v", tc.typ, tc.in, got, err)
+		}
+	}
+}
+
+func TestNaNSortsLast(t *testing.T) {
+	fields := []column.Field{{Name: "f", Type: column.Of(column.Float64), Key: true}}
+	b := column.NewBatch(fields)
+	for _, f := range []float64{math.Inf(-1), -1, 0, 2, math.Inf(1), math.NaN()} {
+		b.Columns[0].AppendFloat(f)
+		b.Len++
+	}
+	same(t, b, read(t, fields, write(t, fields, b)[0].body))
+}
+
+func FuzzParseType(f *testing.F) {
+	for _, fl := range everyType() {
+		f.Add(fl.Type.String())
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		typ, err := ParseType(s)
+		if err != nil {
+			return
+		}
+		back, err := ParseType(typ.String())
+		if err != nil || !back.Equal(typ) {
+			t.Errorf("%q reads as %s, which reads as %s, %v", s, typ, back, err)
+		}
+	})
+}
+
+// Damage to a file is an error or other values, never the end of the process.
+func FuzzReader(f *testing.F) {
+	fields := everyType()
+	body := write(f, fields, documents(fields, 0, 40))[0].body
+	f.Add(10, byte(1), len(body))
+	f.Add(len(body)-9, byte(0x80), len(body))
+	f.Add(0, byte(0), len(body)/2)
+	f.Fuzz(func(t *testing.T, at int, flip byte, size int) {
+		if size < 0 || size > len(body) {
+			return
+		}
+		b := bytes.Clone(body[:size])
+		if at >= 0 && at < len(b) {
+			b[at] ^= flip
+		}
+		r, err := NewReader(bytes.NewReader(b), int64(len(b)), fields)
+		for err == nil {
+			_, err = r.Next()
+		}
+		if !errors.Is(err, io.EOF) && !strings.HasPrefix(err.Error(), "read documents: ") {
+			t.Errorf("error does not say what was done: %v", err)
+		}
+	})
+}
+
+func BenchmarkWrite(b *testing.B) {
+	fields := []column.Field{
+		{Name: "item_id", Type: column.Of(column.Int64), Key: true},
+		{Name: "n", Type: column.Of(column.Int64)}, {Name: "clicks", Type: column.Of(column.Int64)},
+		{Name: "cost", Type: column.Of(column.Float64)}, {Name: "low", Type: column.Of(column.Int32)},
+		{Name: "price", Type: column.DecimalOf(12, 2)}, {Name: "ts", Type: column.Of(column.Timestamp)},
+		{Name: "title", Type: column.Of(column.String)},
+	}
+	const rows = 200_000
+	batch := column.NewBatch(fields)
+	for i := 0; i < rows; i++ {
+		c := batch.Columns
+		c[0].AppendInt(int64(i * 3))
+		c[1].AppendInt(int64(i % 977))
+		c[2].AppendInt(int64(i % 53))
+		c[3].AppendFloat(float64(i*7919%100_003) / 100)
+		c[4].AppendInt(int64(i % 11))
+		c[5].AppendDecimal(column.Int128From(int64(i * 31 % 99_991)))
+		c[6].AppendTimestamp(1_700_000_000+int64(i), 0)
+		c[7].AppendString(fmt.Sprintf("title of the item %d in shop", i*7919%200_003))
+	}
+	batch.Len = rows
+	for b.Loop() {
+		w, err := NewWriter(Options{Fields: fields, Name: "part", Put: func(context.Context, Part, io.ReadSeeker) error { return nil }})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := w.Write(b.Context(), batch); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := w.Close(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows, "ns/row")
+}
