@@ -1,0 +1,201 @@
+// Package table holds keyed columnar accumulators and their resting form, the
+// key-sorted run.
+//
+// A Table gathers records by key: the only hash table on the data path. A run
+// is what it writes: immutable, sorted by key, with a block index. Everything
+// after is streaming merges of runs (Merge, MergeRuns).
+//
+// Invariants:
+//
+//  1. A run's rows are a function of the multiset of records: any order, any
+//     split over tables, any spill and any tree of merges give the same bytes.
+//  2. Keys ascend strictly by bytes.Compare. An accumulator that is the
+//     identity is absent, and so is a row of nothing else.
+//  3. A reader believes nothing: lengths are checked against the file and
+//     MaxBlock before memory is taken, blocks against their checksum, prefixes
+//     and keys against the canonical form. What a reader returns without error
+//     is what a writer wrote.
+//  4. Merging takes a block per run, whatever the number of keys, and allocates
+//     nothing per key.
+//
+// Bounded memory: when Bytes exceeds the budget the caller writes a run, calls
+// Reset and goes on; at the end it merges the runs. By invariant 1 nobody can
+// tell.
+//
+// Nothing here does I/O of its own: runs are written to an io.Writer and read
+// from an io.ReaderAt.
+package table
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/combine"
+	"github.com/deltad/deltad/microbatch/tuple"
+	"github.com/deltad/deltad/microbatch/tuple/intern"
+)
+
+// Shape is what the rows of a table or run consist of: the key columns, and a
+// fn for each accumulator.
+type Shape struct {
+	Keys []column.Field
+	Fns  []combine.Fn
+}
+
+// Table holds accumulators by key. It is not safe for concurrent use.
+type Table struct {
+	shape   Shape
+	keys    *intern.Set
+	columns []combine.Column
+	scratch []byte
+	order   []sortKey
+	accs    [][]byte
+}
+
+// New returns an empty table.
+func New(shape Shape) *Table {
+	t := &Table{shape: shape, keys: intern.New(), accs: make([][]byte, len(shape.Fns))}
+	for _, f := range shape.Fns {
+		t.columns = append(t.columns, f.NewColumn())
+	}
+	return t
+}
+
+// Groups looks up the key of each record in rows (nil means all n records,
+// where n is the length of the key columns), makes groups for new ones, and
+// stores the group at the record's number in out, which has a place for every
+// record. A null key column is an error: such records are bad rows, to be kept
+// out by the caller.
+func (t *Table) Groups(keys []*column.Vector, rows []int32, out []uint32) error {
+	if len(keys) != len(t.shape.Keys) || len(keys) == 0 {
+		return fmt.Errorf("%d key columns given, the table has %d", len(keys), len(t.shape.Keys))
+	}
+	for j, k := range keys {
+		if !k.Type.SameRepr(t.shape.Keys[j].Type) {
+			return fmt.Errorf("key column %s is %s, not %s", t.shape.Keys[j].Name, k.Type, t.shape.Keys[j].Type)
+		}
+	}
+	n := len(rows)
+	if rows == nil {
+		n = keys[0].Len()
+	}
+	for r := range n {
+		i := r
+		if rows != nil {
+			i = int(rows[r])
+		}
+		t.scratch = t.scratch[:0]
+		for j, k := range keys {
+			if k.Null(i) {
+				return fmt.Errorf("key column %s is null in record %d", t.shape.Keys[j].Name, i)
+			}
+			t.scratch = tuple.Append(t.scratch, k, i)
+		}
+		out[i], _ = t.keys.ID(t.scratch)
+	}
+	t.grow()
+	return nil
+}
+
+// Group returns the group of one encoded key and makes it if it is new.
+func (t *Table) Group(key []byte) uint32 {
+	g, added := t.keys.ID(key)
+	if added {
+		t.grow()
+	}
+	return g
+}
+
+func (t *Table) grow() {
+	for _, c := range t.columns {
+		c.Grow(t.keys.Len())
+	}
+}
+
+// Columns returns the accumulators, in the order of Shape.Fns. The caller adds
+// to them with the groups of Groups.
+func (t *Table) Columns() []combine.Column { return t.columns }
+
+// Len is the number of groups.
+func (t *Table) Len() int { return t.keys.Len() }
+
+// Key returns the encoded key of a group, valid until Reset.
+func (t *Table) Key(g uint32) []byte { return t.keys.Bytes(g) }
+
+// Bytes is the memory held, for budgets. Writing a run takes another 16 bytes
+// for each group.
+func (t *Table) Bytes() int64 {
+	n := t.keys.Size() + int64(cap(t.scratch)+24*cap(t.order))
+	for _, c := range t.columns {
+		n += c.Bytes()
+	}
+	for _, a := range t.accs {
+		n += int64(cap(a))
+	}
+	return n
+}
+
+// Reset forgets every group and keeps storage for reuse.
+func (t *Table) Reset() {
+	t.keys.Reset()
+	for _, c := range t.columns {
+		c.Reset()
+	}
+}
+
+// sortKey is a group with the first eight bytes of its key.
+type sortKey struct {
+	prefix uint64
+	group  uint32
+}
+
+// Sorted returns the groups in the order of their keys, valid until the next
+// call.
+func (t *Table) Sorted() []uint32 {
+	order := t.sorted()
+	out := make([]uint32, len(order))
+	for i, k := range order {
+		out[i] = k.group
+	}
+	return out
+}
+
+func (t *Table) sorted() []sortKey {
+	t.order = slices.Grow(t.order[:0], t.Len())
+	for g := range uint32(t.Len()) {
+		var b [8]byte
+		copy(b[:], t.Key(g))
+		t.order = append(t.order, sortKey{binary.BigEndian.Uint64(b[:]), g})
+	}
+	slices.SortFunc(t.order, func(a, b sortKey) int {
+		switch {
+		case a.prefix < b.prefix:
+			return -1
+		case a.prefix > b.prefix:
+			return 1
+		}
+		return bytes.Compare(t.Key(a.group), t.Key(b.group))
+	})
+	return t.order
+}
+
+// WriteRun writes the table as a run. The table stays as it is.
+func (t *Table) WriteRun(w io.Writer, o Options) (Summary, error) {
+	rw, err := NewWriter(w, t.shape, o)
+	if err != nil {
+		return Summary{}, err
+	}
+	for _, k := range t.sorted() {
+		for f, c := range t.columns {
+			t.accs[f] = c.AppendAcc(t.accs[f][:0], k.group)
+		}
+		if err := rw.Append(t.Key(k.group), t.accs); err != nil {
+			return Summary{}, err
+		}
+	}
+	return rw.Close()
+}
