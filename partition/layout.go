@@ -25,6 +25,7 @@ type Layout struct {
 	unit     time.Duration // what the finest placeholder counts
 	epochal  bool          // labels are instants, not wall-clock times
 	lexical  bool
+	oldest   time.Time // nothing the layout can spell starts before
 }
 
 // ParseLayout reads a pattern of strftime placeholders and literal text, such as "year=%Y/month=%m/day=%d/hour=%H". The error is a
@@ -57,8 +58,28 @@ func ParseLayout(pattern string, o LayoutOptions) (*Layout, error) {
 	if len(problems) > 0 {
 		return nil, &PatternError{Pattern: pattern, Problems: problems}
 	}
+	l.oldest = l.Floor(l.oldestLabel())
 	return l, nil
 }
+
+func (l *Layout) oldestLabel() time.Time {
+	if l.epochal {
+		lo, _ := limits(epoch)
+		return unix(lo)
+	}
+	y, _ := limits(year)
+	for _, s := range l.segments {
+		for _, tok := range s {
+			if tok.placeholder && tok.field == year && tok.width == 2 {
+				y = 2000
+			}
+		}
+	}
+	return time.Date(int(y), 1, 1, 0, 0, 0, 0, l.loc).UTC()
+}
+
+// Oldest is the start of the first partition that the layout can spell.
+func (l *Layout) Oldest() time.Time { return l.oldest }
 
 // Pattern is the layout as written, without a trailing slash.
 func (l *Layout) Pattern() string { return l.pattern }

@@ -357,7 +357,7 @@ func (l *Layout) Earliest(d Dir) time.Time {
 	}
 	first := d
 	if !first.have[year] {
-		first.value[year], _ = limits(year)
+		return l.oldest
 	}
 	first.value[month], first.value[dayOfMonth] = max(1, d.value[month]), max(1, d.value[dayOfMonth])
 	first.have[month], first.have[dayOfMonth] = !d.have[dayOfYear], !d.have[dayOfYear]
