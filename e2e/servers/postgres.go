@@ -62,7 +62,7 @@ func StartPostgres(ctx context.Context) (*Postgres, error) {
 		c.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}
 		// SIGQUIT is PostgreSQL's immediate shutdown: unlike SIGKILL it takes
 		// the backends along.
-		c.SysProcAttr = procAttr(syscall.SIGQUIT, cred)
+		c.SysProcAttr = ProcAttr(syscall.SIGQUIT, cred)
 		return c
 	}
 	initdb := command("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")

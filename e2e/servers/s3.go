@@ -64,7 +64,7 @@ func StartVersitygw(ctx context.Context, bin string) (*S3, error) {
 			"posix", filepath.Join(dir, "data"))
 		c.Dir = dir
 		c.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+AccessKey, "ROOT_SECRET_KEY="+SecretKey)
-		c.SysProcAttr = procAttr(syscall.SIGKILL, nil)
+		c.SysProcAttr = ProcAttr(syscall.SIGKILL, nil)
 		return c
 	})
 	return s.started(ctx)
@@ -115,7 +115,7 @@ func StartSeaweedFS(ctx context.Context, bin string) (*S3, error) {
 		c := exec.Command(bin, args...)
 		c.Dir = dir
 		c.Env = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
-		c.SysProcAttr = procAttr(syscall.SIGKILL, nil)
+		c.SysProcAttr = ProcAttr(syscall.SIGKILL, nil)
 		return c
 	})
 	s.proc.strays = strays

@@ -2,7 +2,7 @@ package servers
 
 import "syscall"
 
-// procAttr puts a server in a process group of its own, so that Ctrl-C on the
+// ProcAttr puts a child in a process group of its own, so that Ctrl-C on the
 // terminal reaches the tests first and the servers are stopped after them, and
 // has the kernel send sig to it should the starting program die. cred, if any,
 // is the user it runs as.
@@ -10,6 +10,6 @@ import "syscall"
 // The kernel ties that signal to the thread that started the process. The Go
 // runtime ends a thread only when a goroutine locked to it returns, which no
 // caller of this package does.
-func procAttr(sig syscall.Signal, cred *syscall.Credential) *syscall.SysProcAttr {
+func ProcAttr(sig syscall.Signal, cred *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: sig, Credential: cred}
 }
