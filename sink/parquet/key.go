@@ -187,3 +187,15 @@ func bit(b bool) int {
 	}
 	return 0
 }
+
+// KeyRow makes a batch of one row out of a key: the columns of keys, of which each value is given as text.
+func KeyRow(keys []column.Field, texts []string) (*column.Batch, error) {
+	b := column.NewBatch(keys)
+	for i, f := range keys {
+		if err := appendText(b.Columns[i], texts[i]); err != nil {
+			return nil, fmt.Errorf("key column %s: %q is no %s: %w", f.Name, texts[i], f.Type, err)
+		}
+	}
+	b.Len = 1
+	return b, nil
+}
