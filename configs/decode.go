@@ -1,12 +1,14 @@
 package configs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -52,6 +54,11 @@ func decode(data []byte, env Env) (*Config, Problems) {
 
 // parse returns the body of the only document, nil if there is nothing in it.
 func parse(data []byte) (body ast.Node, problem *Problem) {
+	for i, row := range bytes.Split(data, []byte("\n")) {
+		if !utf8.Valid(row) {
+			return nil, &Problem{Rule: "must be UTF-8 text", Line: i + 1, Column: 1}
+		}
+	}
 	if line, deep := nestedTooDeep(data); deep {
 		return nil, &Problem{Rule: fmt.Sprintf("must not nest deeper than %d", maxDepth), Line: line, Column: 1}
 	}

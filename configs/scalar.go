@@ -125,7 +125,7 @@ func parseTerm(number, unit string) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	return min(d, maxDuration) * 24, nil // whatever is over the bound stays over it
+	return min(d, maxDuration/24+1) * 24, nil // what is over the bound stays over it
 }
 
 // FormatDuration writes a duration the way people write it in the file: 30d,

@@ -55,18 +55,21 @@ func (c *Config) validateProcess(ps *Problems) {
 
 func validateState(ps *Problems, s State) {
 	const rule = "must be postgres://user@host/database or sqlite:///path"
-	switch scheme, rest, _ := strings.Cut(s.URL, "://"); scheme {
-	case "postgres", "postgresql":
+	scheme, rest, isURL := strings.Cut(s.URL, "://")
+	switch {
+	case s.URL == "":
+		required(ps, "state.url", s.URL)
+	case !isURL:
+		ps.add("state.url", rule, "no such URL") // not shown: it may hold a password
+	case scheme == "postgres" || scheme == "postgresql":
 		// Errors of url.Parse show the URL, which may hold a password.
 		if _, err := url.Parse(s.URL); err != nil {
 			ps.add("state.url", rule, "an invalid URL")
 		}
-	case "sqlite":
+	case scheme == "sqlite":
 		if !strings.HasPrefix(rest, "/") || strings.Trim(rest, "/") == "" {
 			ps.add("state.url", "must be an absolute path, sqlite:///path", s.URL)
 		}
-	case "":
-		required(ps, "state.url", s.URL)
 	default:
 		ps.add("state.url", rule, "the scheme "+short(scheme))
 	}
