@@ -135,6 +135,14 @@ func (r *blobReader) fetch(left int64) error {
 	return err
 }
 
+// held is a blob that was read: a second pass over it costs no request.
+type held struct {
+	Blob
+	bytes []byte
+}
+
+func (h *held) ReadAll(context.Context) ([]byte, error) { return h.bytes, nil }
+
 // readAll reads the blob and checks that it got all of it.
 func readAll(ctx context.Context, blob Blob) ([]byte, error) {
 	b, err := blob.ReadAll(ctx)

@@ -61,6 +61,13 @@ func scanText(ctx context.Context, blob Blob, req Request, emit func(*column.Bat
 			return Result{}, fmt.Errorf("column %s: %w", req.Columns[i].Path, err)
 		}
 	}
+	if blob.Size() <= req.Limits.Whole {
+		b, err := readAll(ctx, blob)
+		if err != nil {
+			return Result{}, err
+		}
+		blob = &held{Blob: blob, bytes: b}
+	}
 	var floor []column.Type
 	for {
 		s := newTextScan(req, emit, floor)

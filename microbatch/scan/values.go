@@ -1,0 +1,340 @@
+package scan
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+
+	"github.com/deltad/deltad/microbatch/column"
+)
+
+// valueSource appends a page's values, nulls not among them, to a vector.
+type valueSource interface {
+	appendTo(v *column.Vector, n int) error
+}
+
+// newSource returns the source of a page's values.
+func newSource(n *node, lt leafType, encoding int32, b []byte, dict *column.Vector, limit int) (valueSource, error) {
+	if lt.conv == nothing {
+		return noValues{}, nil
+	}
+	if encoding == encDictionary || encoding == encPlainDictionary {
+		if dict == nil {
+			return nil, errors.New("dictionary indexes without a dictionary")
+		}
+		x, err := newIndexes(b, dict.Len())
+		return &gather{dict: dict, at: x}, err
+	}
+	raw, err := newDecoder(n, encoding, b, limit)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %d: %w", encoding, err)
+	}
+	switch n.phys {
+	case physBoolean:
+		return &boolValues{raw: raw.(boolDecoder)}, nil
+	case physInt32, physInt64:
+		return &intValues{raw: raw.(intDecoder), leafType: lt}, nil
+	case physFloat, physDouble:
+		return &floatValues{raw: raw.(floatDecoder)}, nil
+	}
+	return &stringValues{raw: raw.(stringDecoder), leafType: lt}, nil
+}
+
+// newDecoder returns the decoder of the leaf's physical type. Which of the
+// decoder interfaces it has follows from that type.
+func newDecoder(n *node, encoding int32, b []byte, limit int) (any, error) {
+	size := map[int32]int{physInt32: 4, physFloat: 4, physInt64: 8, physDouble: 8, physInt96: 12, physFixed: int(n.length)}[n.phys]
+	numeric := n.phys == physInt32 || n.phys == physInt64
+	float := n.phys == physFloat || n.phys == physDouble
+	if len(b) == 0 { // a page of nulls may lack even the header of its encoding
+		encoding = encPlain
+	}
+	switch {
+	case encoding == encPlain && (numeric || float) && size == 4:
+		return &plain32{b: b}, nil
+	case encoding == encPlain && (numeric || float):
+		return &plain64{b: b}, nil
+	case encoding == encPlain && n.phys == physBoolean:
+		return &plainBools{b: b}, nil
+	case encoding == encPlain && n.phys == physBytes:
+		return &plainBytes{b: b}, nil
+	case encoding == encPlain:
+		return &plainFixed{b: b, size: size}, nil
+	case encoding == encRLE && n.phys == physBoolean:
+		h, _, err := prefixed(b, 1)
+		return &rleBools{h: h}, err
+	case encoding == encDeltaBinary && numeric:
+		return newDeltaInts(b, n.phys == physInt64)
+	case encoding == encDeltaLength && n.phys == physBytes:
+		return newDeltaLength(b)
+	case encoding == encDeltaBytes && n.phys == physBytes:
+		return newDeltaBytes(b, limit)
+	case encoding == encDeltaBytes && n.phys == physFixed:
+		d, err := newDeltaBytes(b, limit)
+		return &fixedSize{in: d, size: size}, err
+	case encoding == encByteStreamSplit && (numeric || float || n.phys == physFixed):
+		return newSplit(b, size)
+	}
+	return nil, errEncoding
+}
+
+// fixedSize checks that values have their type's length.
+type fixedSize struct {
+	in   stringDecoder
+	size int
+}
+
+func (f *fixedSize) strings(dst []string) error {
+	if err := f.in.strings(dst); err != nil {
+		return err
+	}
+	for _, s := range dst {
+		if len(s) != f.size {
+			return fmt.Errorf("value of %d bytes where the type has %d", len(s), f.size)
+		}
+	}
+	return nil
+}
+
+// added declares n rows that were put into the vector's storage.
+func added(v *column.Vector, n int) {
+	if v.Valid != nil {
+		for range n {
+			v.Valid = append(v.Valid, true)
+		}
+	}
+	v.SetLen(v.Len() + n)
+}
+
+// more extends a slice by n entries and returns the new part.
+func more[T any](s *[]T, n int) []T {
+	at := len(*s)
+	if cap(*s)-at < n {
+		bigger := make([]T, at, max(at+n, 2*cap(*s)))
+		copy(bigger, *s)
+		*s = bigger
+	}
+	*s = (*s)[:at+n]
+	return (*s)[at:]
+}
+
+// noValues is the source of a column that has only nulls by its type.
+type noValues struct{}
+
+func (noValues) appendTo(_ *column.Vector, n int) error {
+	if n > 0 {
+		return errors.New("values in a column of type null")
+	}
+	return nil
+}
+
+type boolValues struct{ raw boolDecoder }
+
+func (b *boolValues) appendTo(v *column.Vector, n int) error {
+	if err := b.raw.bools(more(&v.Bools, n)); err != nil {
+		return err
+	}
+	added(v, n)
+	return nil
+}
+
+type floatValues struct{ raw floatDecoder }
+
+func (f *floatValues) appendTo(v *column.Vector, n int) error {
+	if err := f.raw.floats(more(&v.Floats, n)); err != nil {
+		return err
+	}
+	added(v, n)
+	return nil
+}
+
+type intValues struct {
+	raw intDecoder
+	leafType
+	scratch []int64
+}
+
+func (s *intValues) appendTo(v *column.Vector, n int) error {
+	if s.conv == toDecimal || s.conv == fromUint64 {
+		s.scratch = s.scratch[:0]
+		in := more(&s.scratch, n)
+		if err := s.raw.ints(in); err != nil {
+			return err
+		}
+		for _, x := range in {
+			d := column.Int128From(x)
+			if s.conv == fromUint64 {
+				d.Hi = 0
+			}
+			v.Decimals = append(v.Decimals, d)
+		}
+		added(v, n)
+		return nil
+	}
+	in := more(&v.Ints, n)
+	if err := s.raw.ints(in); err != nil {
+		return err
+	}
+	switch s.conv {
+	case fromUint32:
+		for i := range in {
+			in[i] = int64(uint32(in[i]))
+		}
+	case toTimeNanos:
+		for i := range in {
+			if in[i] < 0 || in[i] > 86400*1e9/s.mul {
+				return fmt.Errorf("time of day %d is not within a day", in[i])
+			}
+			in[i] *= s.mul
+		}
+	case toInstant:
+		nanos := more(&v.Nanos, n)
+		scale := 1e9 / s.mul
+		for i, x := range in {
+			sec, part := x/s.mul, x%s.mul
+			if part < 0 {
+				sec, part = sec-1, part+s.mul
+			}
+			in[i], nanos[i] = sec, int32(part*scale)
+		}
+	}
+	added(v, n)
+	return nil
+}
+
+type stringValues struct {
+	raw stringDecoder
+	leafType
+	scratch []string
+}
+
+func (s *stringValues) appendTo(v *column.Vector, n int) error {
+	if s.conv == asIs || s.conv == toText {
+		in := more(&v.Strings, n)
+		if err := s.raw.strings(in); err != nil {
+			return err
+		}
+		if s.conv == toText {
+			for _, x := range in {
+				if !utf8.ValidString(x) {
+					return fmt.Errorf("%.40q is not valid UTF-8", x)
+				}
+			}
+		}
+		added(v, n)
+		return nil
+	}
+	s.scratch = s.scratch[:0]
+	in := more(&s.scratch, n)
+	if err := s.raw.strings(in); err != nil {
+		return err
+	}
+	for _, x := range in {
+		switch s.conv {
+		case toDecimal:
+			d, err := decimalOf(x)
+			if err != nil {
+				return err
+			}
+			v.AppendDecimal(d)
+		case fromInt96:
+			v.AppendTimestamp(instantOf(x))
+		case toHalf:
+			v.AppendFloat(float64(half(uint16(x[0]) | uint16(x[1])<<8)))
+		case toUUID:
+			v.AppendString(fmt.Sprintf("%x-%x-%x-%x-%x", x[0:4], x[4:6], x[6:8], x[8:10], x[10:16]))
+		}
+	}
+	return nil
+}
+
+// decimalOf reads big-endian two's complement of any length.
+func decimalOf(s string) (column.Int128, error) {
+	if len(s) == 0 {
+		return column.Int128{}, errors.New("decimal of no bytes")
+	}
+	fill := byte(int8(s[0]) >> 7)
+	for len(s) > 16 {
+		if s[0] != fill || (s[1]^fill)&0x80 != 0 {
+			return column.Int128{}, errors.New("decimal beyond 128 bits")
+		}
+		s = s[1:]
+	}
+	var b [16]byte
+	for i := range 16 - len(s) {
+		b[i] = fill
+	}
+	copy(b[16-len(s):], s)
+	return column.Int128{Hi: int64(binary.BigEndian.Uint64(b[:8])), Lo: binary.BigEndian.Uint64(b[8:])}, nil
+}
+
+// julianEpoch is the Julian day of 1970-01-01.
+const julianEpoch = 2440588
+
+// instantOf reads an INT96: nanoseconds of the day, then the Julian day. Both
+// parts are kept whole, so no year is too far.
+func instantOf(s string) (sec int64, nanos int32) {
+	b := []byte(s)
+	n := int64(binary.LittleEndian.Uint64(b))
+	day := int64(int32(binary.LittleEndian.Uint32(b[8:])))
+	whole, part := n/1e9, n%1e9
+	if part < 0 {
+		whole, part = whole-1, part+1e9
+	}
+	return (day-julianEpoch)*86400 + whole, int32(part)
+}
+
+// half widens a float16.
+func half(h uint16) float32 {
+	sign, exp, frac := uint32(h>>15)<<31, uint32(h>>10)&0x1f, uint32(h)&0x3ff
+	switch {
+	case exp == 0x1f:
+		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
+	case exp == 0: // zero or subnormal: frac × 2⁻²⁴ is exact
+		f := float32(frac) / (1 << 24)
+		return math.Float32frombits(math.Float32bits(f) | sign)
+	}
+	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
+}
+
+// gather is the source of a page of dictionary indexes.
+type gather struct {
+	dict    *column.Vector
+	at      *indexes
+	scratch []uint32
+}
+
+func (g *gather) appendTo(v *column.Vector, n int) error {
+	g.scratch = g.scratch[:0]
+	at := more(&g.scratch, n)
+	if err := g.at.read(at); err != nil {
+		return err
+	}
+	d := g.dict
+	switch d.Type.Kind {
+	case column.Bool:
+		pick(&v.Bools, d.Bools, at)
+	case column.Int32, column.Int64, column.Date, column.Time:
+		pick(&v.Ints, d.Ints, at)
+	case column.Timestamp:
+		pick(&v.Ints, d.Ints, at)
+		pick(&v.Nanos, d.Nanos, at)
+	case column.Float32, column.Float64:
+		pick(&v.Floats, d.Floats, at)
+	case column.Decimal:
+		pick(&v.Decimals, d.Decimals, at)
+	default:
+		pick(&v.Strings, d.Strings, at)
+	}
+	added(v, n)
+	return nil
+}
+
+func pick[T any](dst *[]T, from []T, at []uint32) {
+	out := more(dst, len(at))
+	for i, x := range at {
+		out[i] = from[x]
+	}
+}
