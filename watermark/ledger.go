@@ -14,6 +14,9 @@ type LedgerEntry struct {
 	// RunID is the run that says so.
 	RunID   string
 	Objects int
+	// Members are the digests of the objects behind the fingerprint, so that a
+	// later run can name the one that it lacks; opaque here, nil if none.
+	Members []byte
 	Note    string
 	// UpdatedAt is set by the store.
 	UpdatedAt time.Time

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/deltad/deltad/watermark"
 )
@@ -125,6 +126,20 @@ func (s objects) ClearFailures(ctx context.Context, l watermark.Lease, read []wa
 	}
 	if c.err != nil || len(read) == 0 {
 		return c.err
+	}
+	// Almost always there is nothing to forget: that is found without a write
+	// transaction, whatever the number of objects read.
+	states, err := s.ObjectStates(ctx, l.Pipeline)
+	if err != nil {
+		return err
+	}
+	failing := make(map[watermark.ObjectRef]bool, len(states))
+	for _, o := range states {
+		failing[watermark.ObjectRef{Source: o.Source, Key: o.Key, ETag: o.ETag}] = o.SkippedAt.IsZero()
+	}
+	read = slices.DeleteFunc(slices.Clone(read), func(o watermark.ObjectRef) bool { return !failing[o] })
+	if len(read) == 0 {
+		return nil
 	}
 	return s.c.update(ctx, "clear object failures of "+l.Pipeline, func(q *query) error {
 		if _, err := fence(q, l); err != nil {

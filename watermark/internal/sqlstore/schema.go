@@ -34,7 +34,7 @@ func (s schema) Migrate(ctx context.Context) ([]string, error) {
 	}
 	var names []string
 	id := nonce()
-	err = s.c.update(ctx, what, func(q *query) error {
+	err = s.c.run(ctx, what, s.c.db.Migrate, func(q *query) error {
 		names = nil
 		if s.c.d.MigrationLock != "" {
 			if err := q.tx.Script(q.ctx, s.c.d.MigrationLock); err != nil {

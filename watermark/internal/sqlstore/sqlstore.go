@@ -23,13 +23,15 @@ import (
 	"github.com/deltad/deltad/watermark"
 )
 
-// DB is a database. Both methods run fn in one transaction with a deadline of
+// DB is a database. Its methods run fn in one transaction with a deadline of
 // their own inside ctx, commit if it returns nil and roll back if not. An
 // error of the database is a [*Failure]; an error that fn made is returned as
 // it is.
 type DB interface {
 	// Update is a transaction that may write.
 	Update(ctx context.Context, fn func(context.Context, Tx) error) error
+	// Migrate is an Update that may take minutes.
+	Migrate(ctx context.Context, fn func(context.Context, Tx) error) error
 	// View is a transaction that only reads.
 	View(ctx context.Context, fn func(context.Context, Tx) error) error
 	Close() error
@@ -168,7 +170,7 @@ func (c *core) run(ctx context.Context, what string,
 		if attempt < reruns && (f.Class == RolledBack || f.Class == Unknown) && pause(ctx, attempt) {
 			continue
 		}
-		return explain(ctx, what, f)
+		return explain(ctx, what, f.Class, err)
 	}
 }
 
@@ -185,19 +187,19 @@ func pause(ctx context.Context, attempt int) bool {
 }
 
 // explain turns a failure into the error classes of package watermark.
-func explain(ctx context.Context, what string, f *Failure) error {
+func explain(ctx context.Context, what string, class Class, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		// The caller's own reason, which may be a stop: not an outage.
 		return fmt.Errorf("%s: %w", what, context.Cause(ctx))
-	case f.Class == Damaged:
-		return fmt.Errorf("%s: %w", what, &watermark.CorruptError{Table: "(database)", Detail: f.Err.Error()})
-	case f.Class == Unknown:
-		return fmt.Errorf("%s: %w: outcome unknown, repeat the call: %w", what, watermark.ErrUnavailable, f.Err)
-	case f.Class == Refused:
-		return fmt.Errorf("%s: %w", what, f.Err)
+	case class == Damaged:
+		return fmt.Errorf("%s: %w", what, &watermark.CorruptError{Table: "(database)", Detail: err.Error()})
+	case class == Unknown:
+		return fmt.Errorf("%s: %w: outcome unknown, repeat the call: %w", what, watermark.ErrUnavailable, err)
+	case class == Refused:
+		return fmt.Errorf("%s: %w", what, err)
 	default:
-		return fmt.Errorf("%s: %w: %w", what, watermark.ErrUnavailable, f.Err)
+		return fmt.Errorf("%s: %w: %w", what, watermark.ErrUnavailable, err)
 	}
 }
 
