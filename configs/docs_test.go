@@ -124,3 +124,18 @@ func TestDocumentationNamesWhatIsRequired(t *testing.T) {
 		t.Errorf("required in the code: %v\nin the document: %v", missing, want)
 	}
 }
+
+func TestDocumentedExampleLoads(t *testing.T) {
+	data, err := os.ReadFile("../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(data), "```yaml\n")
+	text, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("no example in the document")
+	}
+	if err := read(t, text).Validate(builtins()); err != nil {
+		t.Error(err)
+	}
+}

@@ -26,8 +26,10 @@ func Hash(p *Pipeline) string {
 }
 
 // canonicalPipeline is what is hashed, as JSON. Its form is as fixed as a file
-// format: to add, rename or reorder a member changes every hash, and with it
-// makes every pipeline publish anew. Durations are in nanoseconds.
+// format: to rename or reorder a member changes every hash, and with it makes
+// every pipeline publish anew. A new setting gets a member with omitzero, so
+// that files which do not use it keep their hash. Durations are in
+// nanoseconds.
 type canonicalPipeline struct {
 	Output      int             `json:"output"`
 	Layout      string          `json:"layout"`

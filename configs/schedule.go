@@ -54,7 +54,7 @@ func longestInterval(spec string, loc *time.Location) (time.Duration, error) {
 	const fires = 20_000 // the longest pause within a day of fires every second shows within 3,600
 	var longest time.Duration
 	end := epoch().Add(400 * 24 * time.Hour)
-	last := s.Next(epoch())
+	last := s.Next(epoch().Add(-time.Second))
 	for i := 0; i < fires && (i == 0 || last.Before(end)); i++ {
 		next := s.Next(last)
 		if next.IsZero() {
