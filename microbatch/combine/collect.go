@@ -154,7 +154,9 @@ func (c *collectColumn) Add(in *Input) error {
 	}
 	by := in.Args[0]
 	c.groups = grow(c.groups[:0], len(in.Groups))
-	c.rows = c.rows[:0]
+	if c.rows = c.rows[:0]; c.rows == nil {
+		c.rows = []int32{} // nil would mean all records
+	}
 	if err := in.rows(func(i int, g uint32) error {
 		if !by.Null(i) {
 			id, _ := c.put(g, tuple.Append(c.begin(g), by, i))

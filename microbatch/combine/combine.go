@@ -64,7 +64,7 @@ type Input struct {
 	// been made with Grow.
 	Groups []uint32
 	// Rows are the numbers of the records that take part, each at most once;
-	// nil means all of Groups.
+	// nil means all of Groups, while an empty slice that is not nil means none.
 	Rows []int32
 	// Args are the columns of the fn's arguments, with a row for each record.
 	// Their types must have the Repr of Fn.Args.

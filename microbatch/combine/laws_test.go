@@ -1,0 +1,89 @@
+package combine_test
+
+import (
+	"testing"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/combine"
+	"github.com/deltad/deltad/microbatch/combine/combinetest"
+)
+
+const lawCases = 250
+
+func build(t testing.TB, name string, p combine.Params, args ...column.Type) combine.Fn {
+	t.Helper()
+	fn, err := combine.Builtins()[name].New(p, args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fn
+}
+
+func option(name string, value any) combine.Params {
+	return combine.Params{Options: map[string]any{name: value}}
+}
+
+func scalarTypes() []column.Type {
+	var out []column.Type
+	for _, k := range []column.Kind{column.Null, column.Bool, column.Int32, column.Int64, column.Float32, column.Float64,
+		column.String, column.Bytes, column.Date, column.Time, column.Timestamp} {
+		out = append(out, column.Of(k))
+	}
+	return append(out, column.DecimalOf(38, 0), column.DecimalOf(38, 37), column.DecimalOf(9, 2))
+}
+
+func nestedTypes() []column.Type {
+	pair := column.StructOf(column.Field{Name: "a", Type: column.Of(column.String)}, column.Field{Name: "b", Type: column.DecimalOf(12, 3)})
+	return []column.Type{column.ListOf(column.Of(column.String)), pair, column.ListOf(pair)}
+}
+
+// every returns each builtin over every kind of type it takes.
+func every(t testing.TB) []combine.Fn {
+	fns := []combine.Fn{combine.Newest(), build(t, "count", combine.Params{})}
+	all := append(scalarTypes(), nestedTypes()...)
+	for _, typ := range all {
+		for _, name := range []string{"count", "min", "max", "any", "latest", "earliest", "distinct_exact"} {
+			fns = append(fns, build(t, name, combine.Params{}, typ))
+		}
+		fns = append(fns,
+			build(t, "latest", option("nulls", "keep"), typ),
+			build(t, "earliest", option("nulls", "keep"), typ),
+			build(t, "set", combine.Params{}, typ),
+			build(t, "set", option("cap", 3), typ))
+		if typ.IsNumeric() {
+			fns = append(fns, build(t, "sum", combine.Params{}, typ), build(t, "mean", combine.Params{}, typ))
+		}
+	}
+	str, dbl := column.Of(column.String), column.Of(column.Float64)
+	latest, sum := build(t, "latest", combine.Params{}, str), build(t, "sum", combine.Params{}, dbl)
+	tags := build(t, "set", option("cap", 2), str)
+	inner := build(t, "collect", combine.Params{By: "size", Fields: []combine.Sub{{Name: "n", Fn: build(t, "count", combine.Params{})}, {Name: "s", Fn: tags}}}, column.Of(column.Int64), str)
+	return append(fns,
+		build(t, "collect", combine.Params{By: "ad", Fields: []combine.Sub{{Name: "status", Fn: latest}, {Name: "tags", Fn: tags}}}, str, str, str),
+		build(t, "collect", combine.Params{By: "ad", Fields: []combine.Sub{{Name: "bid", Fn: sum}, {Name: "status", Fn: latest}}}, column.Of(column.Int64), dbl, str),
+		build(t, "collect", combine.Params{By: "ad", Fields: []combine.Sub{{Name: "sizes", Fn: inner}}}, column.Of(column.Date), column.Of(column.Int64), str))
+}
+
+func TestEveryBuiltinKeepsTheLaws(t *testing.T) {
+	seen := map[string]bool{}
+	for _, fn := range every(t) {
+		if seen[fn.TypeID()] && !fn.Args()[0].IsNumeric() {
+			continue
+		}
+		seen[fn.TypeID()] = true
+		t.Run(fn.TypeID(), func(t *testing.T) {
+			if err := combinetest.Check(fn, lawCases, 1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for name := range combine.Builtins() {
+		covered := false
+		for id := range seen {
+			covered = covered || len(id) > len(name) && id[:len(name)+1] == name+"("
+		}
+		if !covered {
+			t.Errorf("no case covers %s", name)
+		}
+	}
+}
