@@ -47,9 +47,10 @@ type walk struct {
 	o     store.ListOptions
 	after string
 
-	page store.Page
-	n    int
-	last string
+	page  store.Page
+	n     int
+	last  string
+	reads int // directories read, which is what a listing costs
 }
 
 // from begins in the directory that the prefix names, so that nothing beside it is read.
@@ -65,18 +66,18 @@ func (w *walk) from(root string) error {
 			return fmt.Errorf("%s is not a directory", root)
 		}
 	}
-	return w.dir(filepath.Join(root, filepath.FromSlash(base)), base, nil)
+	return w.dir(filepath.Join(root, filepath.FromSlash(base)), base)
 }
 
 // entry is one name in a directory; key ends in "/" for a directory.
 type entry struct {
 	key, path string
 	dir       bool
-	id        fs.FileInfo // of a directory reached by a link
+	link      fs.FileInfo // of a directory reached by a link
 }
 
-// dir walks one directory whose keys begin with base. parents are the directories above that were reached by links.
-func (w *walk) dir(path, base string, parents []fs.FileInfo) error {
+// dir walks one directory whose keys begin with base.
+func (w *walk) dir(path, base string) error {
 	es, err := w.read(path, base)
 	if err != nil {
 		return err
@@ -89,9 +90,9 @@ func (w *walk) dir(path, base string, parents []fs.FileInfo) error {
 		case !e.dir:
 			err = w.file(e)
 		case w.o.Delimiter == "/" && len(e.key) > len(w.o.Prefix):
-			err = w.folded(e, parents)
+			err = w.folded(e)
 		default:
-			err = w.descend(e, parents, w.dir)
+			err = w.descend(e, w.dir)
 		}
 		if err != nil {
 			return err
@@ -100,15 +101,12 @@ func (w *walk) dir(path, base string, parents []fs.FileInfo) error {
 	return nil
 }
 
-// descend goes on into a directory unless it is a link to one that it lies in.
-func (w *walk) descend(e entry, parents []fs.FileInfo, into func(path, base string, parents []fs.FileInfo) error) error {
-	if e.id != nil {
-		if len(parents) >= 40 || inside(e.path, e.id) {
-			return nil
-		}
-		parents = append(slices.Clone(parents), e.id)
+// descend goes on into a directory unless it is a link to one that it lies in: that would never end.
+func (w *walk) descend(e entry, into func(path, base string) error) error {
+	if e.link != nil && inside(e.path, e.link) {
+		return nil
 	}
-	return into(e.path, e.key, parents)
+	return into(e.path, e.key)
 }
 
 // inside reports whether a path lies in the directory, by the names that lead to it.
@@ -136,6 +134,7 @@ func (w *walk) read(path, base string) ([]entry, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // only read from
+	w.reads++
 	var es []entry
 	for {
 		batch, err := f.ReadDir(1024)
@@ -177,7 +176,7 @@ func (w *walk) wanted(path, base string, d fs.DirEntry) (entry, bool) {
 			return entry{}, false // a dangling link names no object
 		}
 		if e.dir = fi.IsDir(); e.dir {
-			e.id = fi
+			e.link = fi
 		}
 	} else if !e.dir && !d.Type().IsRegular() {
 		return entry{}, false
@@ -227,12 +226,13 @@ func (w *walk) file(e entry) error {
 }
 
 // folded emits a directory as a common prefix if there is any object in it.
-func (w *walk) folded(e entry, parents []fs.FileInfo) error {
+func (w *walk) folded(e entry) error {
 	if e.key <= w.after {
 		return nil
 	}
 	found := &finder{walk: walk{ctx: w.ctx}}
-	err := w.descend(e, parents, found.dir)
+	err := w.descend(e, found.dir)
+	w.reads += found.reads
 	if !errors.Is(err, errStop) {
 		return err
 	}
@@ -260,8 +260,8 @@ func (w *walk) room(key string) error {
 // finder looks for the first object of a tree, files before directories, and stops there.
 type finder struct{ walk }
 
-func (a *finder) dir(path, base string, parents []fs.FileInfo) error {
-	es, err := a.read(path, base)
+func (f *finder) dir(path, base string) error {
+	es, err := f.read(path, base)
 	if err != nil {
 		return err
 	}
@@ -269,7 +269,7 @@ func (a *finder) dir(path, base string, parents []fs.FileInfo) error {
 		return errStop
 	}
 	for _, e := range es {
-		if err := a.descend(e, parents, a.dir); err != nil {
+		if err := f.descend(e, f.dir); err != nil {
 			return err
 		}
 	}

@@ -174,6 +174,9 @@ func (s *Store) rename(from, to string) error {
 	for try := 0; ; try++ {
 		err := makeDir(dir)
 		if err == nil {
+			err = notLinkedDir(to)
+		}
+		if err == nil {
 			err = os.Rename(from, to)
 		}
 		if errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.EEXIST) || errors.Is(err, syscall.ENOTEMPTY) {
@@ -197,6 +200,18 @@ func (s *Store) rename(from, to string) error {
 		}
 		return nil // already deleted again, together with its directory
 	}
+}
+
+// notLinkedDir refuses to replace a link to a directory, which a rename would do: the objects below it would be gone.
+func notLinkedDir(path string) error {
+	fi, err := os.Lstat(path)
+	if err != nil || fi.Mode()&fs.ModeSymlink == 0 {
+		return nil
+	}
+	if fi, err := os.Stat(path); err == nil && fi.IsDir() {
+		return syscall.EISDIR
+	}
+	return nil
 }
 
 // makeDir is MkdirAll with each new directory made durable in its parent.
@@ -245,7 +260,10 @@ func removeEmpty(dir string) error {
 			return err
 		}
 	}
-	return removeIfThere(dir)
+	if err := syscall.Rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err // a link to an empty directory, for one, is not removed
+	}
+	return nil
 }
 
 func removeIfThere(path string) error {
@@ -284,7 +302,7 @@ func (s *Store) delete(ctx context.Context, key, path string) error {
 		return err
 	}
 	for dir := filepath.Dir(path); dir != s.root; dir = filepath.Dir(dir) {
-		if os.Remove(dir) != nil { // it holds something
+		if syscall.Rmdir(dir) != nil { // it holds something, or is a link
 			return syncDir(dir)
 		}
 	}

@@ -38,7 +38,7 @@ func servers(t *testing.T) map[string]string {
 
 // differences are what is known of a server by its name, with the reasons; a name may carry a suffix after "-".
 func differences(name string) storetest.Options {
-	o := storetest.Options{Rounds: 10, ModelChecks: 60}
+	o := storetest.Options{Rounds: 10, ModelChecks: 150}
 	switch base, _, _ := strings.Cut(name, "-"); base {
 	case "versitygw":
 		o.NoKeyAndChild = "versitygw stores keys as files, so a key cannot be a parent too"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,13 +76,17 @@ func page(o store.ListOptions, out *s3.ListObjectsV2Output) (store.Page, error) 
 		if err != nil {
 			return p, fmt.Errorf("prefix %q: %w", aws.ToString(c.Prefix), err)
 		}
-		if n := len(p.Prefixes); n > 0 && p.Prefixes[n-1] >= prefix {
-			return p, fmt.Errorf("prefix %q follows %q", prefix, p.Prefixes[n-1])
-		}
 		if err := asked(o, prefix, true); err != nil {
 			return p, err
 		}
 		p.Prefixes = append(p.Prefixes, prefix)
+	}
+	// SeaweedFS orders prefixes by the name without the slash, which differs where one name is the start of another.
+	slices.Sort(p.Prefixes)
+	for i := 1; i < len(p.Prefixes); i++ {
+		if p.Prefixes[i-1] == p.Prefixes[i] {
+			return p, fmt.Errorf("prefix %q twice", p.Prefixes[i])
+		}
 	}
 	if !aws.ToBool(out.IsTruncated) {
 		return p, nil
