@@ -6,7 +6,8 @@ import (
 	"github.com/deltad/deltad/partition"
 )
 
-// Layout compiles source.layout with its granularity and time zone. The error
+// Layout compiles source.layout with its granularity and time zone; what else
+// asks for the layout here compiles it again. The error
 // is a *partition.PatternError, or the rule that the time zone breaks.
 func (p *Pipeline) Layout() (*partition.Layout, error) {
 	loc, err := location(p.Source.TimeZone)

@@ -312,7 +312,7 @@ func TestAcceptedArithmeticHolds(t *testing.T) {
 		p.Window.Size, p.Window.Max, p.Source.Retention = minutes(t, "size", 300), minutes(t, "max", 2000), minutes(t, "retention", 4000)
 		if rapid.Bool().Draw(t, "full") {
 			p.Full = DefaultFull()
-			p.Full.Schedule = rapid.SampledFrom([]string{"", "0 * * * *", "*/10 * * * *"}).Draw(t, "schedule")
+			p.Full.Schedule = rapid.SampledFrom([]string{"", "0 3 * * *", "0 */6 * * *"}).Draw(t, "schedule")
 		}
 		p.fill()
 		c.Pipelines = []*Pipeline{p}

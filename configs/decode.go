@@ -19,15 +19,16 @@ import (
 // Bounds of one file, far above real ones: aliases can make a small text a
 // huge tree, and nesting costs stack.
 const (
-	maxNodes = 200_000
-	maxDepth = 64
+	maxNodes    = 200_000
+	maxDepth    = 64
+	maxProblems = 100
 )
 
 // decoder turns the tree of one YAML document into a Config. It goes on after
 // a problem so that one pass finds them all.
 type decoder struct {
 	env      Env
-	anchors  map[string]ast.Node
+	aliases  map[*ast.AliasNode]ast.Node // what each stands for
 	nodes    int
 	problems Problems
 }
@@ -37,12 +38,13 @@ type decoder struct {
 // Config is nil for what is not YAML.
 func decode(data []byte, env Env) (*Config, Problems) {
 	c := Default()
-	d := &decoder{env: env, anchors: make(map[string]ast.Node)}
-	body, problem := parse(data)
+	d := &decoder{env: env, aliases: make(map[*ast.AliasNode]ast.Node)}
+	body, problem := parse(bytes.TrimPrefix(data, []byte("\ufeff")))
 	if problem != nil {
 		return nil, Problems{*problem}
 	}
 	if body != nil {
+		d.link(body, make(map[string]ast.Node))
 		d.section(body, reflect.ValueOf(c).Elem(), "", 0)
 	}
 	for _, p := range c.Pipelines {
@@ -158,6 +160,9 @@ func place(t *token.Token) (line, column int) {
 }
 
 func (d *decoder) problem(n ast.Node, path, rule, got string) {
+	if len(d.problems) >= maxProblems {
+		return // the first ones tell enough
+	}
 	p := Problem{Path: path, Rule: rule, Got: got}
 	p.Line, p.Column = placeOf(n)
 	d.problems = append(d.problems, p)
@@ -179,10 +184,9 @@ func (d *decoder) resolve(n ast.Node, path string, depth int) ast.Node {
 		}
 		switch v := n.(type) {
 		case *ast.AnchorNode:
-			d.anchors[anchorName(v.Name)] = v.Value
 			n = v.Value
 		case *ast.AliasNode:
-			target, ok := d.anchors[anchorName(v.Value)]
+			target, ok := d.aliases[v]
 			if !ok {
 				d.problem(n, path, "must refer to an anchor defined above", v.String())
 				return nil
@@ -193,6 +197,30 @@ func (d *decoder) resolve(n ast.Node, path string, depth int) ast.Node {
 			return nil
 		default:
 			return n
+		}
+	}
+}
+
+// link finds what each alias stands for. An anchor is known once its value is
+// complete: an alias inside of it would never end, and stays without a target.
+func (d *decoder) link(n ast.Node, anchors map[string]ast.Node) {
+	switch v := n.(type) {
+	case *ast.AnchorNode:
+		d.link(v.Value, anchors)
+		anchors[anchorName(v.Name)] = v.Value
+	case *ast.AliasNode:
+		if target, ok := anchors[anchorName(v.Value)]; ok {
+			d.aliases[v] = target
+		}
+	case *ast.MappingNode:
+		for _, value := range v.Values {
+			d.link(value.Value, anchors)
+		}
+	case *ast.MappingValueNode:
+		d.link(v.Value, anchors)
+	case *ast.SequenceNode:
+		for _, value := range v.Values {
+			d.link(value, anchors)
 		}
 	}
 }

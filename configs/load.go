@@ -12,8 +12,9 @@ import (
 // Env looks up a variable, as os.LookupEnv does.
 type Env func(name string) (value string, ok bool)
 
-// maxFile bounds a configuration file: no real one is near it.
-const maxFile = 4 << 20
+// maxFile bounds a configuration file: no real one is near it, and the YAML
+// parser takes seconds for more.
+const maxFile = 512 << 10
 
 // Load reads the file at path; see Read.
 func Load(path string, env Env) (*Config, error) {

@@ -169,16 +169,22 @@ func TestEventTime(t *testing.T) {
 }
 
 func TestHostileText(t *testing.T) {
-	many := "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
-	for c := 'b'; c < 'j'; c++ {
-		many += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.Repeat(fmt.Sprintf("*%c,", c-1), 10))
+	many := "pipelines: {p: {index: {fields: {\n  f0: &f0 {latest: x}"
+	for i := 1; i < 8; i++ {
+		many += fmt.Sprintf(",\n  f%d: &f%d {collect: {by: x, fields: {", i, i)
+		for j := range 8 {
+			many += fmt.Sprintf("a%d: *f%d, ", j, i-1)
+		}
+		many += "}}}"
 	}
+	many += "}}}}\n"
 	for _, c := range []struct{ name, text, want string }{
-		{"open brackets", strings.Repeat("[", 1<<20), "must not nest deeper than 64"},
-		{"nested lists", strings.Repeat("- ", 1<<19), "must not nest deeper than 64"},
-		{"nested keys", strings.Repeat("? ", 1<<19), "must not nest deeper than 64"},
-		{"alias of itself", "admin: &a {listen: *a}", "must"},
-		{"aliases of aliases", "state:\n  url: x\n" + many + "pipelines: *i\n", "unknown key"},
+		{"open brackets", strings.Repeat("[", 1<<18), "must not nest deeper than 64"},
+		{"nested lists", strings.Repeat("- ", 1<<17), "must not nest deeper than 64"},
+		{"nested keys", strings.Repeat("? ", 1<<17), "must not nest deeper than 64"},
+		{"alias of itself", "admin: &a {listen: *a}", "must refer to an anchor defined above"},
+		{"fields within themselves", "pipelines: {p: {index: {fields: {a: &f {collect: {by: x, fields: {a: *f, b: *f}}}}}}}", "must refer to an anchor defined above"},
+		{"fields of fields of fields", many, "must not hold more than 200000 values"},
 		{"control characters", `admin: {listen: "a\u0007b"}`, "must be UTF-8 text without control characters"},
 		{"not UTF-8", "admin: {listen: \"a\xffb\"}", "must"},
 		{"null key", "? \n: x", "must"},
@@ -193,6 +199,28 @@ func TestHostileText(t *testing.T) {
 	}
 	if _, err := Read(strings.NewReader(strings.Repeat("#", maxFile+1)), "big", nil); err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Errorf("large file: got %v", err)
+	}
+}
+
+func TestHarmlessText(t *testing.T) {
+	for name, text := range map[string]string{
+		"byte order mark":  "\ufeffadmin: {listen: ''}\n",
+		"carriage returns": "admin:\r\n  listen: ''\r\n",
+		"document marks":   "%YAML 1.2\n---\nadmin: {listen: ''}\n...\n",
+		"comments":         "# a\nadmin: # b\n  # c\n  listen: '' # d\n",
+		"aliases":          "cache: {dir: &d ''}\nadmin: {listen: *d}\n",
+		"trailing comma":   "admin: {listen: '', }\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c := read(t, text); c.Admin.Listen != "" {
+				t.Errorf("got %+v", c.Admin)
+			}
+		})
+	}
+	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "{}", "~"} {
+		if c := read(t, text); !reflect.DeepEqual(c, Default()) {
+			t.Errorf("%q: got %+v, want the defaults", text, c)
+		}
 	}
 }
 

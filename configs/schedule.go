@@ -73,7 +73,9 @@ func longestInterval(spec string, loc *time.Location) (time.Duration, error) {
 const unscheduled = 24 * time.Hour
 
 // ScheduleInterval is the longest time between two scheduled full rebuilds, a
-// day where they are by hand, and 0 without a full section.
+// day where they are by hand, and 0 without a full section. It walks through a
+// year of the schedule, which takes milliseconds: take it, and what follows
+// from it (WindowMax, RetentionNeed), once and not in each run.
 func (p *Pipeline) ScheduleInterval() time.Duration {
 	if p.Full == nil {
 		return 0
