@@ -1,0 +1,54 @@
+package microbatch
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// backoffTriggers are the triggers between attempts after failures that
+// another attempt alone will not mend.
+var backoffTriggers = [...]int{1, 2, 4, 8, 10}
+
+// backoff spaces the attempts after failures of input, guard or code. It is
+// reset by a success or by a change of what the run would read.
+type backoff struct {
+	failures int
+	wait     int // triggers to let pass
+	inputs   string
+	last     error
+}
+
+// holds says whether this trigger is to pass without an attempt.
+func (b *backoff) holds(inputs string) bool {
+	if b.failures == 0 || b.inputs != inputs {
+		return false
+	}
+	b.wait--
+	return b.wait > 0
+}
+
+// failed notes a failed attempt on the inputs.
+func (b *backoff) failed(inputs string, err error) {
+	if b.inputs != inputs {
+		b.failures = 0
+	}
+	b.inputs, b.last = inputs, err
+	b.wait = backoffTriggers[min(b.failures, len(backoffTriggers)-1)]
+	b.failures++
+}
+
+func (b *backoff) reset() { *b = backoff{} }
+
+// signature names what a run would read, for backoff.
+func (p Plan) signature(configHash string) string {
+	h := sha256.New()
+	h.Write([]byte(configHash + string(p.Kind) + text(p.Watermark)))
+	for _, in := range p.Inputs {
+		id := idOfInput(in)
+		h.Write(id[:])
+	}
+	for _, s := range p.Skipped {
+		h.Write([]byte(s.Key + "\x00" + s.ETag))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,212 @@
+package microbatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/deltad/deltad/sink"
+	"github.com/deltad/deltad/watermark"
+)
+
+// Kinds of requests that a leader understands.
+const (
+	RequestTrigger = "trigger"
+	RequestCollect = "gc"
+)
+
+// intents carries out the resets that were decided: each is one run of its
+// own, under the intent's id, so that after a crash between its steps CURRENT
+// and its ancestors tell whether it came about.
+func (p *Pipeline) intents(ctx context.Context, t term, row watermark.Pipeline) error {
+	pending, err := p.set.State.PendingIntents(ctx, p.set.Name)
+	if err != nil {
+		return fmt.Errorf("look for resets: %w", err)
+	}
+	for _, in := range pending {
+		if err := p.reset(ctx, t, row, in); err != nil {
+			return fmt.Errorf("reset %s to %s: %w", in.ID, text(in.Target), err)
+		}
+	}
+	return nil
+}
+
+func (p *Pipeline) reset(ctx context.Context, t term, row watermark.Pipeline, in watermark.Intent) error {
+	// Claiming reconciles: a reset whose CURRENT was changed before a crash is
+	// found on the walk and becomes applied there.
+	if err := p.claim(ctx, t); err != nil {
+		return err
+	}
+	now, err := p.set.State.IntentByID(ctx, in.ID)
+	if err != nil || now.State != watermark.IntentPending {
+		return err
+	}
+	refuse := func(why string) error {
+		p.set.Log.Warn("reset refused", zap.String("pipeline", p.set.Name), zap.String("run", in.ID), zap.String("why", why))
+		return p.set.State.FinishIntent(ctx, t.lease, in.ID, watermark.IntentFailed, why)
+	}
+	switch {
+	case p.seen.head.Delta == nil:
+		return refuse("there is no pane yet whose progress could be moved")
+	case !row.Paused:
+		return refuse("the pipeline was resumed before the reset was carried out")
+	case p.progress().Equal(in.Target):
+		return refuse("progress is there already")
+	}
+	parent := p.seen.live
+	run := watermark.Run{
+		ID: in.ID, Pipeline: p.set.Name, Kind: watermark.RunDelta, Reason: string(sink.Reset), Epoch: t.lease.Epoch,
+		Instance: p.set.Instance, Parent: watermark.ManifestRef{Key: p.seen.ref.Manifest, SHA256: p.seen.ref.SHA256},
+		PreviousWatermark: p.progress(), Watermark: parent.Watermark.Time, CoverageFrom: parent.Coverage.From.Time,
+		ConfigHash: parent.ConfigHash,
+	}
+	if err := p.set.State.PlanRun(ctx, t.lease, run); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	p.at("reset planned")
+	head, m, err := p.set.Sink.ResetProgress(ctx, t.me, p.seen.head, sink.ResetOptions{
+		To: in.Target, RunID: in.ID, Build: p.set.Build, Now: time.Now(),
+	})
+	if err != nil {
+		p.seen.reconciled = false
+		return err
+	}
+	p.at("reset current")
+	if err := p.take(ctx, head); err != nil {
+		return err
+	}
+	if _, err := p.set.State.PublishRun(ctx, t.lease, p.publication(run, p.seen.ref, m, parent, head.Version)); err != nil {
+		p.seen.reconciled = false
+		return fmt.Errorf("journal as applied (CURRENT has it; the next step tells the state store): %w", err)
+	}
+	p.set.Log.Info("progress reset", zap.String("pipeline", p.set.Name), zap.String("run", in.ID), zap.Time("watermark", in.Target))
+	return nil
+}
+
+// triggerArgs are the arguments of a RequestTrigger.
+type triggerArgs struct {
+	AcceptLoss bool `json:"accept_loss"`
+}
+
+// requests answers what was asked of the leader; each trigger is a step.
+func (p *Pipeline) requests(ctx context.Context, t term) error {
+	taken, err := p.set.State.TakeRequests(ctx, t.lease)
+	if err != nil {
+		return fmt.Errorf("take requests: %w", err)
+	}
+	for _, rq := range taken {
+		state, result := p.answer(ctx, t, rq)
+		body, err := json.Marshal(result)
+		if err != nil {
+			return fmt.Errorf("encode the answer to request %s: %w", rq.ID, err)
+		}
+		if err := p.set.State.FinishRequest(ctx, t.lease, rq.ID, state, body); err != nil {
+			return fmt.Errorf("finish request %s: %w", rq.ID, err)
+		}
+	}
+	return nil
+}
+
+func (p *Pipeline) answer(ctx context.Context, t term, rq watermark.Request) (watermark.RequestState, map[string]any) {
+	switch rq.Kind {
+	case RequestTrigger:
+		var args triggerArgs
+		if len(rq.Args) > 0 {
+			if err := json.Unmarshal(rq.Args, &args); err != nil {
+				return watermark.RequestFailed, map[string]any{"error": fmt.Sprintf("arguments: %v", err)}
+			}
+		}
+		r := p.step(ctx, t, time.Now(), StepOptions{AcceptLoss: args.AcceptLoss})
+		out := map[string]any{"outcome": r.Outcome, "why": r.Why, "run_id": r.RunID}
+		if r.Err != nil {
+			return watermark.RequestFailed, out
+		}
+		return watermark.RequestDone, out
+	case RequestCollect:
+		done, err := p.Collect(ctx, t, false)
+		if err != nil {
+			return watermark.RequestFailed, map[string]any{"error": err.Error()}
+		}
+		return watermark.RequestDone, map[string]any{"collection": done}
+	}
+	return watermark.RequestFailed, map[string]any{"error": fmt.Sprintf("unknown kind of request %q", rq.Kind)}
+}
+
+// collection is garbage collection on its way: planned after a publish,
+// condemned by the next, deleted after it.
+type collection struct {
+	plan *sink.Collection
+	last time.Time
+	more bool // ids wait for a place in condemned
+}
+
+// collectEvery spaces the listings that collection needs.
+const collectEvery = 5 * time.Minute
+
+// condemn is the list of condemned ids for the next publish; nil keeps it.
+func (p *Pipeline) condemn() []string {
+	if p.garbage.plan == nil {
+		return nil
+	}
+	return p.garbage.plan.Condemned(p.seen.head, true)
+}
+
+// collect deletes what CURRENT has condemned and plans what the next publish
+// condemns. It is best effort: whatever fails, the next plan goes on from
+// there.
+func (p *Pipeline) collect(ctx context.Context) {
+	p.garbage.plan = nil
+	if !p.garbage.more && time.Since(p.garbage.last) < collectEvery {
+		return
+	}
+	p.garbage.last = time.Now()
+	plan, err := p.planCollection(ctx)
+	if err == nil {
+		err = p.collector.Delete(ctx, p.seen.head, plan)
+	}
+	if err != nil {
+		p.set.Log.Warn("garbage collection", zap.String("pipeline", p.set.Name), zap.Error(err))
+		return
+	}
+	p.garbage.plan, p.garbage.more = &plan, plan.Waiting > 0
+}
+
+func (p *Pipeline) planCollection(ctx context.Context) (sink.Collection, error) {
+	planned, err := p.set.State.PlannedRuns(ctx, p.set.Name)
+	if err != nil {
+		return sink.Collection{}, err
+	}
+	var live []string
+	for _, r := range planned {
+		live = append(live, r.ID)
+	}
+	return p.collector.Plan(ctx, p.seen.head, sink.CollectOptions{Live: live, Retain: p.set.Retain})
+}
+
+// Collect collects garbage now, or with dry only says what it would do.
+func (p *Pipeline) Collect(ctx context.Context, t term, dry bool) (sink.Collection, error) {
+	if err := p.refresh(ctx); err != nil {
+		return sink.Collection{}, err
+	}
+	if p.seen.head.Delta == nil {
+		return sink.Collection{}, errors.New("collect garbage: nothing was published yet")
+	}
+	if !dry {
+		if err := p.claim(ctx, t); err != nil {
+			return sink.Collection{}, err
+		}
+	}
+	plan, err := p.planCollection(ctx)
+	if err != nil || dry || plan.Empty() {
+		return plan, err
+	}
+	head, err := p.collector.Do(ctx, t.me, p.seen.head, plan)
+	if err != nil {
+		return plan, err
+	}
+	return plan, p.take(ctx, head)
+}

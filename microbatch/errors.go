@@ -1,0 +1,40 @@
+package microbatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/deltad/deltad/microbatch/source"
+	"github.com/deltad/deltad/sink"
+	"github.com/deltad/deltad/store"
+	"github.com/deltad/deltad/watermark"
+)
+
+// isOutage says whether an error is worth another attempt at every trigger:
+// the store or the state store cannot be reached, or the outcome of a change
+// is not known yet. Everything else backs off.
+func isOutage(err error) bool {
+	for _, target := range []error{
+		store.ErrUnavailable, store.ErrConflict, store.ErrBadListing, watermark.ErrUnavailable,
+		sink.ErrUnsettled, sink.ErrMoved, sink.ErrClaimAgain, source.ErrChanged, context.DeadlineExceeded,
+	} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// isFenced says whether an error means that somebody else leads.
+func isFenced(err error) bool {
+	return errors.Is(err, ErrFenced) || errors.Is(err, sink.ErrFenced) || errors.Is(err, watermark.ErrFenced)
+}
+
+// recoverInto turns a panic into an error: it fails this run and no other.
+func recoverInto(err *error, doing string) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%s: panic: %v\n%s", doing, p, debug.Stack())
+	}
+}

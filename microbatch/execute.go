@@ -1,0 +1,272 @@
+package microbatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/index"
+	"github.com/deltad/deltad/microbatch/table"
+	"github.com/deltad/deltad/microbatch/window"
+	"github.com/deltad/deltad/sink"
+	"github.com/deltad/deltad/sink/parquet"
+	"github.com/deltad/deltad/watermark"
+)
+
+// ErrGuard is a pane that a guard refuses.
+var ErrGuard = errors.New("guard refused")
+
+// done is what an execution published.
+type done struct {
+	head     sink.Head
+	ref      sink.Ref
+	manifest sink.Manifest
+	stateErr error // the pane is live, the state store could not be told
+}
+
+// execute carries a plan out: steps 5 to 9 of a run. Before the change of
+// CURRENT an error leaves nothing visible; after it the pane is live, whatever
+// happens to the state store.
+func (p *Pipeline) execute(ctx context.Context, t term, plan Plan, sv survey) (done, error) {
+	run := p.journalEntry(t, plan)
+	if err := p.set.State.PlanRun(ctx, t.lease, run); err != nil {
+		return done{}, fmt.Errorf("journal run %s: %w", run.ID, err)
+	}
+	p.at("planned")
+	m, err := p.produce(ctx, t, plan, run, sv)
+	if err != nil {
+		p.giveUp(ctx, t, run, err)
+		return done{}, err
+	}
+	ref, err := p.set.Sink.WriteManifest(ctx, m)
+	if err != nil {
+		p.giveUp(ctx, t, run, err)
+		return done{}, err
+	}
+	p.at("manifest")
+	return p.commit(ctx, t, run, ref, m)
+}
+
+func (p *Pipeline) journalEntry(t term, plan Plan) watermark.Run {
+	run := watermark.Run{
+		ID: p.set.NewID(), Pipeline: p.set.Name, Kind: watermark.RunDelta, Reason: string(reasonOf(plan)),
+		Epoch: t.lease.Epoch, Instance: p.set.Instance, PreviousWatermark: plan.Previous, Watermark: plan.Watermark,
+		CoverageFrom: plan.Coverage.From, ConfigHash: p.set.ConfigHash,
+	}
+	if p.seen.live != nil {
+		run.Parent = watermark.ManifestRef{Key: p.seen.ref.Manifest, SHA256: p.seen.ref.SHA256}
+	}
+	return run
+}
+
+func reasonOf(plan Plan) sink.Reason {
+	if plan.Kind == Advance {
+		return sink.Publish
+	}
+	return sink.Refine
+}
+
+// giveUp journals a failed run. It is best effort on a context of its own: a
+// run left planned is settled by the next reconciliation.
+func (p *Pipeline) giveUp(ctx context.Context, t term, run watermark.Run, why error) {
+	if isFenced(why) {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer stop()
+	if err := p.set.State.FailRun(ctx, t.lease, run.ID, why.Error()); err != nil {
+		p.seen.reconciled = false
+	}
+}
+
+// produce reads, folds and writes: everything of a pane but its manifest's
+// own bytes.
+func (p *Pipeline) produce(ctx context.Context, t term, plan Plan, run watermark.Run, sv survey) (sink.Manifest, error) {
+	timings := map[string]int64{}
+	lap := stopwatch(timings)
+	cache := p.cache
+	if p.set.NoCache {
+		cache = newSliceCache(0)
+	}
+	built, err := p.slicer.slicesFor(ctx, plan.Inputs, p.types, cache, p.set.Workers)
+	if err != nil {
+		return sink.Manifest{}, err
+	}
+	p.types = built.types
+	lap("slices")
+	p.at("slices")
+	bound, err := p.set.Program.Bind(built.types)
+	if err != nil {
+		return sink.Manifest{}, err
+	}
+	before, err := p.liveDigests(ctx)
+	if err != nil {
+		return sink.Manifest{}, fmt.Errorf("read the live pane's documents: %w", err)
+	}
+	lap("live")
+	m := p.manifest(t, plan, run, built, bound)
+	after, err := p.write(ctx, bound, built, plan.Watermark, &m)
+	if err != nil {
+		return sink.Manifest{}, err
+	}
+	lap("documents")
+	p.at("data")
+	m.Counts.New, m.Counts.Changed, m.Counts.Left = compare(before, after)
+	m.Counts.Late = int64(len(p.late.found))
+	p.digests.pending = after
+	m.TimingsMS = timings
+	return m, p.guard(&m)
+}
+
+func stopwatch(into map[string]int64) func(string) {
+	last := time.Now()
+	return func(name string) {
+		now := time.Now()
+		into[name] = now.Sub(last).Milliseconds()
+		last = now
+	}
+}
+
+// manifest is the pane's manifest, but for what writing the files tells.
+func (p *Pipeline) manifest(t term, plan Plan, run watermark.Run, built builtWindow, bound *index.Bound) sink.Manifest {
+	m := sink.Manifest{
+		Pipeline: p.set.Name, Kind: sink.Delta, Version: p.seen.head.Version + 1, RunID: run.ID,
+		Writer: sink.Writer{Epoch: t.me.Epoch, Nonce: t.me.Nonce, Build: p.set.Build},
+		Timing: "on_time", Reason: reasonOf(plan), Watermark: sink.AtPtr(plan.Watermark),
+		PreviousWatermark: p.seen.head.Watermark,
+		Coverage:          &sink.Range{From: sink.At(plan.Coverage.From), To: sink.At(plan.Coverage.To)},
+		Schema:            parquet.SchemaFields(bound.Schema()), ConfigHash: p.set.ConfigHash,
+		Quarantined: plan.Quarantined, Skipped: plan.Skipped, CreatedAt: sink.At(time.Now()),
+	}
+	if plan.Kind == Refine {
+		m.Timing = "late"
+	}
+	if !plan.Progress.Equal(plan.Watermark) {
+		m.Progress = sink.AtPtr(plan.Progress)
+	}
+	if p.seen.live != nil {
+		ref := p.seen.ref
+		m.Parent = &ref
+	}
+	for _, j := range plan.Coverage.Jumps {
+		m.Jumps = append(m.Jumps, sink.Jump{From: sink.At(j.From), At: sink.At(j.At)})
+	}
+	for _, g := range plan.Coverage.Gaps {
+		m.Gap = append(m.Gap, sink.Range{From: sink.At(g.From), To: sink.At(g.To)})
+	}
+	for _, s := range built.slices {
+		m.Counts.Rejected += s.Rejected
+		for _, o := range s.Objects {
+			m.Counts.Rows += o.Rows
+			m.Inputs = append(m.Inputs, sink.Input{
+				Key: o.Key, Partition: sink.At(o.Partition), ETag: o.ETag, Bytes: o.Size, Rows: o.Rows,
+			})
+		}
+	}
+	return m
+}
+
+// write folds the window and writes its files into the run's own prefix.
+func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built builtWindow, n time.Time, m *sink.Manifest) ([]digest, error) {
+	sources := make([]window.Source, len(built.slices))
+	for i, s := range built.slices {
+		run, err := table.OpenBytes(s.Run, bound.Shape())
+		if err != nil {
+			return nil, fmt.Errorf("open slice of %s: %w", text(s.Start), err)
+		}
+		sources[i] = window.Source{Start: s.Start, Run: run}
+	}
+	docs, err := p.writer("part", bound.Schema(), m.RunID, &m.Files)
+	if err != nil {
+		return nil, err
+	}
+	defer docs.Abort()
+	tombstones, err := p.writer("tombstones", parquet.KeyFields(bound.Schema()), m.RunID, &m.Tombstones)
+	if err != nil {
+		return nil, err
+	}
+	defer tombstones.Abort()
+	d := p.newDigester(len(bound.Shape().Keys))
+	err = window.Fold(bound, sources, n, func(out window.Documents) error {
+		d.add(out.Docs)
+		m.Counts.Documents += int64(out.Docs.Len)
+		m.Counts.Tombstones += int64(out.Tombstones.Len)
+		if err := docs.Write(ctx, out.Docs); err != nil {
+			return err
+		}
+		return tombstones.Write(ctx, out.Tombstones)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range []*parquet.Writer{docs, tombstones} {
+		if _, err := w.Close(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return d.sorted(), nil
+}
+
+// writer writes files of one kind and lists them in files.
+func (p *Pipeline) writer(name string, fields []column.Field, runID string, files *[]sink.File) (*parquet.Writer, error) {
+	return parquet.NewWriter(parquet.Options{
+		Fields: fields, Name: name, Dir: p.set.TempDir,
+		Put: func(ctx context.Context, part parquet.Part, body io.ReadSeeker) error {
+			key, err := p.set.Sink.PutData(ctx, runID, part.Name, body, part.SHA256)
+			if err != nil {
+				return err
+			}
+			*files = append(*files, part.File(key))
+			return nil
+		},
+	})
+}
+
+// guard asks what must hold of every pane before it is published.
+func (p *Pipeline) guard(m *sink.Manifest) error {
+	share := 0.0
+	if m.Counts.Rows > 0 {
+		share = float64(m.Counts.Rejected) / float64(m.Counts.Rows)
+	}
+	ok := m.Counts.Rejected == 0 || share <= p.set.MaxRejectShare
+	m.Checks = append(m.Checks, sink.CheckResult{
+		Name: "rejected_rows", Passed: ok,
+		Detail: fmt.Sprintf("%d of %d rows", m.Counts.Rejected, m.Counts.Rows),
+	})
+	if !ok {
+		return fmt.Errorf("%w: %d of %d rows were rejected, more than the allowed share of %g", ErrGuard, m.Counts.Rejected, m.Counts.Rows, p.set.MaxRejectShare)
+	}
+	return nil
+}
+
+// commit makes the pane live and tells the state store.
+func (p *Pipeline) commit(ctx context.Context, t term, run watermark.Run, ref sink.Ref, m sink.Manifest) (done, error) {
+	parent := p.seen.live
+	head, err := p.set.Sink.Commit(ctx, t.me, p.seen.head, ref, m, time.Now(), p.condemn())
+	if err != nil {
+		// The outcome may be open: only CURRENT and its ancestors can tell.
+		p.seen.reconciled = false
+		if !errors.Is(err, sink.ErrUnsettled) && !isFenced(err) {
+			p.giveUp(ctx, t, run, err)
+		}
+		return done{}, err
+	}
+	p.at("current")
+	if err := p.take(ctx, head); err != nil {
+		return done{}, err
+	}
+	p.digests.ref, p.digests.docs, p.digests.ok = ref, p.digests.pending, true
+	d := done{head: head, ref: ref, manifest: m}
+	pub := p.publication(run, ref, m, parent, head.Version)
+	if _, err := p.set.State.PublishRun(ctx, t.lease, pub); err != nil {
+		p.seen.reconciled = false
+		d.stateErr = fmt.Errorf("journal run %s as published (the pane is live; the next step tells the state store): %w", run.ID, err)
+		return d, nil
+	}
+	p.late.settle()
+	p.at("committed")
+	return d, nil
+}

@@ -1,0 +1,157 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/combine"
+	"github.com/deltad/deltad/microbatch/table"
+)
+
+// Bound is a Program with the column types of a run: it knows its combine fns
+// and the documents' schema. It is immutable; a Lifter or Extractor made from
+// it serves one goroutine.
+type Bound struct {
+	program *Program
+	types   []column.Type
+	keys    []column.Field
+	// fns are the accumulators of a row of a run: the record register first,
+	// then one per field that is not derived, in configuration order.
+	fns    []combine.Fn
+	folded []int // per fn after the register: its index in program.fields
+	schema []column.Field
+}
+
+// Bind types the program. types[i] is the type of Columns()[i], a Null type
+// for a column in which nothing was seen. It reports every problem, each
+// naming its field.
+func (p *Program) Bind(types []column.Type) (*Bound, error) {
+	b := &Bound{program: p, types: types, fns: []combine.Fn{combine.Newest()}}
+	var errs []error
+	for _, k := range p.spec.Key {
+		t := types[p.column(k)]
+		switch t.Kind {
+		case column.List, column.Struct:
+			errs = append(errs, fmt.Errorf("index.key: %s is a %s, which cannot be a key", k, t))
+		}
+		b.keys = append(b.keys, column.Field{Name: k, Type: keyType(t), Key: true})
+	}
+	b.schema = append(b.schema, b.keys...)
+	for i := range p.fields {
+		f := &p.fields[i]
+		if f.derived != nil {
+			t, err := b.bindDerived(f)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("index.fields.%s: %w", f.Name, err))
+			}
+			b.schema = append(b.schema, column.Field{Name: f.Name, Type: t})
+			continue
+		}
+		fn, err := b.build(f.FieldSpec)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("index.fields.%s: %w", f.Name, err))
+			continue
+		}
+		b.fns, b.folded = append(b.fns, fn), append(b.folded, i)
+		b.schema = append(b.schema, column.Field{Name: f.Name, Type: fn.Output()})
+	}
+	for _, e := range []*expression{p.where, p.deletes} {
+		if err := b.checkFilter(e); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for _, f := range p.fields {
+		if err := b.checkFilter(f.where); err != nil {
+			errs = append(errs, fmt.Errorf("index.fields.%s.where: %w", f.Name, err))
+		}
+	}
+	return b, errors.Join(errs...)
+}
+
+// keyType is the type of a key column in documents. A key column in which
+// nothing was seen has no documents; it is written as a string column.
+func keyType(t column.Type) column.Type {
+	if t.Kind == column.Null {
+		return column.Of(column.String)
+	}
+	return t
+}
+
+func (b *Bound) build(f FieldSpec) (combine.Fn, error) {
+	params := combine.Params{Options: f.Params}
+	args := b.argTypes(f)
+	if f.Fn == collectFn {
+		params.By = f.Args[0]
+		for _, s := range f.Fields {
+			fn, err := b.build(s)
+			if err != nil {
+				return nil, fmt.Errorf("fields.%s: %w", s.Name, err)
+			}
+			params.Fields = append(params.Fields, combine.Sub{Name: s.Name, Fn: fn})
+			args = append(args, b.argTypes(s)...)
+		}
+	}
+	return b.program.builders[f.Fn].New(params, args)
+}
+
+// argTypes are the types of a fn's arguments; a whole record has none.
+func (b *Bound) argTypes(f FieldSpec) []column.Type {
+	var types []column.Type
+	for _, a := range f.Args {
+		if a != wholeRecord {
+			types = append(types, b.types[b.program.column(a)])
+		}
+	}
+	return types
+}
+
+func (b *Bound) recordType(path string) column.Type { return b.types[b.program.column(path)] }
+
+func (b *Bound) checkFilter(e *expression) error {
+	if e == nil {
+		return nil
+	}
+	_, err := e.bind(b.recordType, true)
+	return err
+}
+
+// documentType is the type of a field or key column among the first n columns
+// of the schema, for expressions over extracted values.
+func (b *Bound) documentType(path string) column.Type {
+	for _, f := range b.schema {
+		if f.Name == path {
+			return f.Type
+		}
+	}
+	return column.Type{}
+}
+
+func (b *Bound) bindDerived(f *field) (column.Type, error) {
+	c, err := f.derived.bind(b.documentType, false)
+	if err != nil {
+		return column.Type{}, err
+	}
+	return c.out, nil
+}
+
+// Shape is the shape of the tables and runs this program fills.
+func (b *Bound) Shape() table.Shape { return table.Shape{Keys: b.keys, Fns: b.fns} }
+
+// Schema is the documents' schema: key columns, then fields in order.
+func (b *Bound) Schema() []column.Field { return b.schema }
+
+// TypeID names everything the accumulators' bytes depend on beside the
+// records: key types and combine fns with their parameters.
+func (b *Bound) TypeID() string {
+	var s strings.Builder
+	for _, k := range b.keys {
+		fmt.Fprintf(&s, "%s:%s;", k.Name, k.Type)
+	}
+	for _, fn := range b.fns {
+		s.WriteString(fn.TypeID())
+		s.WriteByte(';')
+	}
+	return s.String()
+}

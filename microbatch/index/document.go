@@ -1,0 +1,138 @@
+package index
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/combine"
+	"github.com/deltad/deltad/microbatch/tuple"
+)
+
+// Extractor turns folded accumulators into documents. It serves one goroutine.
+type Extractor struct {
+	bound   *Bound
+	derived []*compiled // per field of the program; nil where it is folded
+	at      [][]int     // per derived field, the schema columns of its operands
+	key     *column.Batch
+}
+
+// NewExtractor returns an extractor.
+func (b *Bound) NewExtractor() (*Extractor, error) {
+	x := &Extractor{bound: b, key: column.NewBatch(b.keys)}
+	for _, f := range b.program.fields {
+		if f.derived == nil {
+			x.derived, x.at = append(x.derived, nil), append(x.at, nil)
+			continue
+		}
+		c, err := f.derived.bind(b.documentType, false)
+		if err != nil {
+			return nil, fmt.Errorf("field %s: %w", f.Name, err)
+		}
+		at := make([]int, len(c.slots))
+		for i, s := range c.slots {
+			at[i] = b.schemaIndex(s.path)
+		}
+		x.derived, x.at = append(x.derived, c), append(x.at, at)
+	}
+	return x, nil
+}
+
+func (b *Bound) schemaIndex(name string) int {
+	for i, f := range b.schema {
+		if f.Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// Extract appends, for each key in order, its document to docs or, where its
+// newest record deletes it, its key to tombstones. Group i of every column
+// belongs to keys[i]; columns are those of Shape. Errors name key and field.
+func (x *Extractor) Extract(keys [][]byte, columns []combine.Column, docs, tombstones *column.Batch) error {
+	register, ok := columns[0].(combine.Presence)
+	if !ok {
+		return fmt.Errorf("extract documents: column 0 is a %T, not the record register", columns[0])
+	}
+	for i, key := range keys {
+		into := docs
+		deleted := register.Deleted(uint32(i))
+		if deleted {
+			into = tombstones
+		}
+		if err := x.appendKey(key, into); err != nil {
+			return err
+		}
+		if !deleted {
+			if err := x.appendFields(uint32(i), columns, docs); err != nil {
+				return fmt.Errorf("key %s: %w", x.keyText(key), err)
+			}
+		}
+		into.Len++
+	}
+	return nil
+}
+
+func (x *Extractor) appendKey(key []byte, into *column.Batch) error {
+	rest, err := key, error(nil)
+	for k := range x.bound.keys {
+		if rest, err = tuple.Decode(rest, into.Columns[k]); err != nil {
+			return fmt.Errorf("decode key %x: %w", key, err)
+		}
+	}
+	if len(rest) > 0 {
+		return fmt.Errorf("decode key %x: %d bytes too many", key, len(rest))
+	}
+	return nil
+}
+
+func (x *Extractor) appendFields(g uint32, columns []combine.Column, docs *column.Batch) error {
+	folded, at := 0, len(x.bound.keys)
+	for i := range x.bound.program.fields {
+		f, dst := &x.bound.program.fields[i], docs.Columns[at]
+		at++
+		if f.derived == nil {
+			folded++
+			if err := columns[folded].Extract(g, dst); err != nil {
+				return fmt.Errorf("field %s: %w", f.Name, err)
+			}
+			continue
+		}
+		c := x.derived[i]
+		for s, col := range x.at[i] {
+			c.set(s, docs.Columns[col], docs.Len)
+		}
+		v, err := c.eval()
+		if err == nil {
+			err = unbox(v, dst)
+		}
+		if err != nil {
+			return fmt.Errorf("field %s: %w", f.Name, err)
+		}
+	}
+	return nil
+}
+
+// keyText is a key for messages.
+func (x *Extractor) keyText(key []byte) string {
+	x.key.Reset()
+	if err := x.appendKey(key, x.key); err != nil {
+		return fmt.Sprintf("%x", key)
+	}
+	parts := make([]string, len(x.bound.keys))
+	for i, k := range x.bound.keys {
+		parts[i] = fmt.Sprintf("%s=%v", k.Name, box(x.key.Columns[i], 0))
+	}
+	return strings.Join(parts, ",")
+}
+
+// Overs are the window lengths of the accumulators of a row, in the order of
+// Shape: the register's and that of an unwindowed field are 0.
+func (b *Bound) Overs() []int64 {
+	overs := make([]int64, len(b.fns))
+	for n, i := range b.folded {
+		overs[n+1] = int64(b.program.fields[i].Over)
+	}
+	return overs
+}

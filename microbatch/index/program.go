@@ -1,0 +1,197 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/deltad/deltad/microbatch/combine"
+)
+
+// Column is a column that a Program reads from every object.
+type Column struct {
+	// Path is the dotted path as configured.
+	Path string
+	// Optional: an object may lack it; its values are null there.
+	Optional bool
+	// Numeric: a combine fn needs numbers, so text formats parse them.
+	Numeric bool
+}
+
+// Program is a Spec whose names and expressions are checked. It is immutable.
+type Program struct {
+	spec     Spec
+	builders map[string]combine.Builder
+	// columns are sorted by path: their order is that of the canonical record.
+	columns []Column
+	where   *expression
+	deletes *expression
+	fields  []field
+}
+
+// field is a FieldSpec with its expressions parsed.
+type field struct {
+	FieldSpec
+	where   *expression
+	derived *expression
+}
+
+// numericFns need numbers; text formats parse their columns as such.
+var numericFns = []string{"sum", "mean", "variance", "stddev", "quantile", "median", "histogram"}
+
+// Compile checks a Spec against the combine fns there are. It reports every
+// problem, each naming its field.
+func Compile(spec Spec, builders map[string]combine.Builder) (*Program, error) {
+	p := &Program{spec: spec, builders: builders}
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if len(spec.Key) == 0 {
+		fail("index.key: at least one column")
+	}
+	seen := map[string]bool{}
+	for _, k := range spec.Key {
+		if seen[k] {
+			fail("index.key: %s is named twice", k)
+		}
+		seen[k] = true
+		p.read(k, Column{})
+	}
+	if c := spec.EventTime.Column; c != "" {
+		p.read(c, Column{})
+	}
+	p.where = p.filter("index.where", spec.Where, &errs)
+	p.deletes = p.filter("index.delete_when", spec.DeleteWhen, &errs)
+	for _, f := range spec.Fields {
+		if seen[f.Name] {
+			fail("index.fields.%s: the name is taken by a key column or an earlier field", f.Name)
+		}
+		p.field(f, seen, &errs)
+		seen[f.Name] = true
+	}
+	slices.SortFunc(p.columns, func(a, b Column) int {
+		if a.Path < b.Path {
+			return -1
+		}
+		return 1
+	})
+	return p, errors.Join(errs...)
+}
+
+// field adds one field, reading what it reads.
+func (p *Program) field(f FieldSpec, seen map[string]bool, errs *[]error) {
+	where := "index.fields." + f.Name
+	if f.Expr != "" {
+		e, err := parseExpression(f.Expr)
+		if err != nil {
+			*errs = append(*errs, fmt.Errorf("%s: %w", where, err))
+			return
+		}
+		for _, path := range e.paths {
+			if !seen[path] && !seen[rootOf(path)] {
+				*errs = append(*errs, fmt.Errorf("%s: %q is neither a key column nor an earlier field", where, path))
+			}
+		}
+		p.fields = append(p.fields, field{FieldSpec: f, derived: e})
+		return
+	}
+	if err := p.checkFn(where, f); err != nil {
+		*errs = append(*errs, err)
+		return
+	}
+	p.readArgs(f, f.Optional)
+	p.fields = append(p.fields, field{FieldSpec: f, where: p.filter(where+".where", f.Where, errs)})
+}
+
+func (p *Program) checkFn(where string, f FieldSpec) error {
+	if reason, refused := combine.Refused(f.Fn); refused {
+		return fmt.Errorf("%s: %s is not offered: %s", where, f.Fn, reason)
+	}
+	if _, ok := p.builders[f.Fn]; !ok {
+		return fmt.Errorf("%s: there is no combine fn %q", where, f.Fn)
+	}
+	if f.Fn == collectFn && len(f.Args) != 1 {
+		return fmt.Errorf("%s: collect needs exactly one column in by", where)
+	}
+	for _, sub := range f.Fields {
+		if sub.Fn == collectFn || sub.Expr != "" {
+			return fmt.Errorf("%s.fields.%s: only combine fns over columns can stand inside collect", where, sub.Name)
+		}
+		if err := p.checkFn(where+".fields."+sub.Name, sub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Program) readArgs(f FieldSpec, optional bool) {
+	for _, a := range f.Args {
+		if a != wholeRecord {
+			p.read(a, Column{Optional: optional, Numeric: slices.Contains(numericFns, f.Fn)})
+		}
+	}
+	for _, sub := range f.Fields {
+		p.readArgs(sub, optional || sub.Optional)
+	}
+}
+
+// filter parses an expression over record columns, which may be empty.
+func (p *Program) filter(where, source string, errs *[]error) *expression {
+	if source == "" {
+		return nil
+	}
+	e, err := parseExpression(source)
+	if err != nil {
+		*errs = append(*errs, fmt.Errorf("%s: %w", where, err))
+		return nil
+	}
+	for _, path := range e.paths {
+		p.read(path, Column{})
+	}
+	return e
+}
+
+// read notes that a column is read: it is optional only if every use is, and
+// numeric if any use is.
+func (p *Program) read(path string, use Column) {
+	for i := range p.columns {
+		if c := &p.columns[i]; c.Path == path {
+			c.Optional = c.Optional && use.Optional
+			c.Numeric = c.Numeric || use.Numeric
+			return
+		}
+	}
+	use.Path = path
+	p.columns = append(p.columns, use)
+}
+
+// Columns lists what the program reads from every object, sorted by path.
+func (p *Program) Columns() []Column { return slices.Clone(p.columns) }
+
+// Spec returns what the program was compiled from.
+func (p *Program) Spec() Spec { return p.spec }
+
+func (p *Program) column(path string) int {
+	i, _ := slices.BinarySearchFunc(p.columns, path, func(c Column, path string) int {
+		if c.Path < path {
+			return -1
+		} else if c.Path > path {
+			return 1
+		}
+		return 0
+	})
+	return i
+}
+
+const (
+	collectFn   = "collect"
+	wholeRecord = "*"
+)
+
+func rootOf(path string) string {
+	for i := range path {
+		if path[i] == '.' {
+			return path[:i]
+		}
+	}
+	return path
+}

@@ -1,0 +1,93 @@
+package microbatch
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/deltad/deltad/partition"
+	"github.com/deltad/deltad/sink"
+	"github.com/deltad/deltad/watermark"
+)
+
+// maxGapEntries bounds the ledger lines of one gap. A longer gap has its
+// newest partitions listed one by one, and one line that counts the rest.
+const maxGapEntries = 10_000
+
+// ledgerOf is what a published manifest adds to the ledger, given its parent
+// (nil if there is none or it is not at hand): a line for each partition of
+// the coverage that is new there or whose objects changed, and one for each
+// partition of a gap that this pane opened. It is a pure function.
+func ledgerOf(m sink.Manifest, parent *sink.Manifest, calendar partition.Calendar) []watermark.LedgerEntry {
+	var before map[time.Time][]partition.Object
+	if parent != nil {
+		before = objectsByPartition(parent.Inputs)
+	}
+	now := objectsByPartition(m.Inputs)
+	var entries []watermark.LedgerEntry
+	for start, objects := range now {
+		print := partition.FingerprintOf(objects)
+		if old, ok := before[start]; ok && partition.FingerprintOf(old) == print {
+			continue
+		}
+		state := partition.Covered
+		if jumpedOver(m.Jumps, start) {
+			state = partition.SkippedThenCovered
+		}
+		entries = append(entries, watermark.LedgerEntry{
+			Partition: start, Fingerprint: print.String(), State: state.String(), RunID: m.RunID,
+			Objects: len(objects), Members: members(objects),
+		})
+	}
+	for start, objects := range before {
+		// All objects of a partition inside the coverage are gone.
+		if _, ok := now[start]; !ok && m.Coverage != nil && start.After(m.Coverage.From.Time) && !start.After(m.Coverage.To.Time) {
+			entries = append(entries, watermark.LedgerEntry{
+				Partition: start, State: partition.Covered.String(), RunID: m.RunID,
+				Note: fmt.Sprintf("all %d objects are gone", len(objects)),
+			})
+		}
+	}
+	for _, g := range m.Gap {
+		if parent == nil || !slices.ContainsFunc(parent.Gap, func(o sink.Range) bool { return o.From.Equal(g.From.Time) && o.To.Equal(g.To.Time) }) {
+			entries = append(entries, neverCovered(partition.Range{From: g.From.Time, To: g.To.Time}, m.RunID, calendar)...)
+		}
+	}
+	slices.SortFunc(entries, func(a, b watermark.LedgerEntry) int { return a.Partition.Compare(b.Partition) })
+	return entries
+}
+
+func neverCovered(gap partition.Range, run string, calendar partition.Calendar) []watermark.LedgerEntry {
+	var entries []watermark.LedgerEntry
+	total := calendar.Count(gap)
+	skip := max(0, total-maxGapEntries)
+	for start := range calendar.Starts(gap) {
+		if skip--; skip > 0 {
+			continue
+		}
+		entry := watermark.LedgerEntry{Partition: start, State: partition.NeverCovered.String(), RunID: run}
+		if skip == 0 {
+			entry.Note = fmt.Sprintf("and all %d partitions before it in %s", total-maxGapEntries-1, gap)
+		}
+		entries = append(entries, entry)
+	}
+	return entries
+}
+
+func jumpedOver(jumps []sink.Jump, start time.Time) bool {
+	for _, j := range jumps {
+		if start.After(j.From.Time) && start.Before(j.At.Time) {
+			return true
+		}
+	}
+	return false
+}
+
+func objectsByPartition(inputs []sink.Input) map[time.Time][]partition.Object {
+	out := map[time.Time][]partition.Object{}
+	for _, in := range inputs {
+		start := in.Partition.Time
+		out[start] = append(out[start], partition.Object{Key: in.Key, ETag: in.ETag, Size: in.Bytes, Partition: start})
+	}
+	return out
+}

@@ -1,0 +1,261 @@
+// Package microbatch is deltad's one bounded, deterministic step: on each
+// trigger look for the newest eligible partition, recompute the window that
+// overlaps the ones before, publish the pane, advance the watermark.
+//
+// A run is planned apart from being done: Decide is a pure function of
+// metadata, and what it returns is what `deltad plan` prints and what a run
+// executes.
+//
+// What a Pipeline promises:
+//
+//  1. At most one partition advance per trigger, to the newest; what it skips
+//     is inside the coverage of every pane for a window (package window).
+//  2. Nothing of a run is visible before its conditional put of CURRENT, and
+//     all of it after. A failed run changes nothing visible.
+//  3. An idle run writes nothing anywhere.
+//  4. The bytes of a pane are a function of configuration, coverage and
+//     inputs: not of order, workers, cache or clock.
+//  5. One goroutine per pipeline makes every change of CURRENT, under a lease
+//     and its fencing epoch; after losing it nothing more is written.
+//  6. Nothing is a permanent stop: outages are tried again at every trigger,
+//     other failures back off, and a panic fails that run alone.
+//
+// It imports no driver: stores, state and clock come from the caller.
+package microbatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/index"
+	"github.com/deltad/deltad/microbatch/scan"
+	"github.com/deltad/deltad/microbatch/source"
+	"github.com/deltad/deltad/microbatch/window"
+	"github.com/deltad/deltad/partition"
+	"github.com/deltad/deltad/sink"
+	"github.com/deltad/deltad/watermark"
+)
+
+// Lister finds partitions; *source.Source is one.
+type Lister interface {
+	Newest(ctx context.Context, now time.Time, after *time.Time) (source.Found, error)
+	Scan(ctx context.Context, now, after time.Time) (source.Listing, error)
+	ConfirmGone(ctx context.Context, keys []string) ([]string, error)
+}
+
+// State is what a pipeline needs of the state store.
+type State interface {
+	watermark.Leases
+	watermark.Pipelines
+	watermark.Journal
+	watermark.Ledger
+	watermark.Objects
+	watermark.Intents
+	watermark.Requests
+	StateID(ctx context.Context) (string, error)
+}
+
+// What happens to an object that cannot be read.
+const (
+	ObjectFail = "fail" // the run fails; after SkipAfter of them the object is skipped
+	ObjectSkip = "skip" // it is left out at once, and named
+)
+
+// Settings are what a Pipeline is made of. All are required unless it says
+// otherwise.
+type Settings struct {
+	Name       string
+	Rule       window.Rule
+	Calendar   partition.Calendar
+	ConfigHash string
+	Program    *index.Program
+	Format     scan.Format
+	ScanLimits scan.Limits
+	// Row says what a bad row means; ObjectErrors is ObjectFail or ObjectSkip,
+	// SkipAfter the failed runs after which ObjectFail skips (0: never).
+	Row          scan.RowPolicy
+	ObjectErrors string
+	SkipAfter    int
+	// MaxRejectShare bounds the bad rows of a run, as a share of its rows.
+	MaxRejectShare float64
+	Retain         sink.Retain
+	Timeout        time.Duration
+	Workers        int
+	// CacheBytes bounds the slices kept in memory; 0 keeps only the newest.
+	CacheBytes int64
+	// TempDir is where large output files wait for their upload; empty is the
+	// system's.
+	TempDir string
+	// NoCache reads everything anew in every run.
+	NoCache bool
+
+	Lister Lister
+	Open   Opener
+	Sink   *sink.Sink
+	State  State
+
+	Log *zap.Logger
+	// Documents reads the documents of a live pane back, in batches.
+	Documents func(ctx context.Context, m sink.Manifest, emit func(*column.Batch) error) error
+	// Trace is told where a run stands, for tests; nil for nobody.
+	Trace func(step string)
+	// Observe is told every outcome; nil for nobody.
+	Observe func(Report)
+	// NewID returns a ULID never returned before.
+	NewID    func() string
+	Build    string
+	Instance string
+	LeaseTTL time.Duration
+	// Grace is how long a run in hand may go on after a stop was asked for.
+	Grace time.Duration
+}
+
+// Pipeline takes steps for one pipeline. Step and Serve must not be called
+// concurrently; Poke may be.
+type Pipeline struct {
+	set       Settings
+	slicer    slicer
+	cache     *sliceCache
+	poke      chan struct{}
+	backoff   backoff
+	collector *sink.Collector
+	digests   digests
+	types     []column.Type // those of the last run
+	late      lateZone
+	garbage   collection
+	seen      memory
+}
+
+// New returns a pipeline; it does no I/O and starts nothing.
+func New(set Settings) *Pipeline {
+	if set.Observe == nil {
+		set.Observe = func(Report) {}
+	}
+	return &Pipeline{
+		set: set,
+		slicer: slicer{
+			program: set.Program, format: set.Format, row: set.Row, limits: set.ScanLimits, open: set.Open,
+		},
+		cache:     newSliceCache(set.CacheBytes),
+		poke:      make(chan struct{}, 1),
+		collector: sink.NewCollector(set.Sink),
+	}
+}
+
+// Outcome is how a step ended.
+type Outcome string
+
+// The outcomes.
+const (
+	Advanced Outcome = "advanced"
+	Refined  Outcome = "refined"
+	WasIdle  Outcome = "idle"
+	Standby  Outcome = "standby"
+	WasHeld  Outcome = "held"
+	Failed   Outcome = "failed"
+)
+
+// Report is what one step did.
+type Report struct {
+	Pipeline string
+	Outcome  Outcome
+	// Why says it to people.
+	Why string
+	// Watermark and Progress are those after the step; zero before the first
+	// pane. PublishedAt is when the live pane became live.
+	Watermark, Progress, PublishedAt time.Time
+	Manifest                         string
+	// RunID and the rest are set where a pane was published.
+	RunID     string
+	Documents int64
+	Counts    sink.Counts
+	Duration  time.Duration
+	// Listing facts.
+	Newest      time.Time
+	Uncovered   int
+	Quarantined int
+	Late        int64 // found by this step
+	Prefixes    []source.PrefixState
+	ListCalls   int
+	Epoch       int64
+	Err         error
+}
+
+// memory is what a leader remembers of CURRENT between steps.
+type memory struct {
+	head    sink.Head
+	live    *sink.Manifest
+	ref     sink.Ref
+	// claimed says that CURRENT is this tenure's; reconciled that the state
+	// store is known to agree with it.
+	claimed, reconciled bool
+}
+
+// term is one step's right to write.
+type term struct {
+	lease watermark.Lease
+	me    sink.Owner
+}
+
+// refresh reads CURRENT and, if it names another pane than before, its
+// manifest.
+func (p *Pipeline) refresh(ctx context.Context) error {
+	head, err := p.set.Sink.Head(ctx)
+	if err != nil {
+		return err
+	}
+	return p.take(ctx, head)
+}
+
+// take remembers a CURRENT.
+func (p *Pipeline) take(ctx context.Context, head sink.Head) error {
+	if head.Delta == nil {
+		p.seen.head, p.seen.live, p.seen.ref = head, nil, sink.Ref{}
+		return nil
+	}
+	ref := head.Delta.Ref()
+	if p.seen.live == nil || p.seen.ref != ref {
+		m, err := p.set.Sink.ReadManifest(ctx, ref)
+		if err == nil {
+			err = p.set.Sink.LoadInputs(ctx, &m)
+		}
+		if err != nil {
+			return fmt.Errorf("read the live pane: %w", err)
+		}
+		p.seen.live, p.seen.ref = &m, ref
+	}
+	p.seen.head = head
+	return nil
+}
+
+func (p *Pipeline) progress() time.Time {
+	if p.seen.head.Progress == nil {
+		return time.Time{}
+	}
+	return p.seen.head.Progress.Time
+}
+
+// minEpoch is the least epoch a new lease must exceed.
+func (p *Pipeline) minEpoch(ctx context.Context) (int64, error) {
+	head, err := p.set.Sink.Head(ctx)
+	if errors.Is(err, sink.ErrLostCurrent) {
+		return 0, nil // claiming will refuse, with guidance
+	}
+	if err != nil {
+		return 0, err
+	}
+	return head.Owner.Epoch, nil
+}
+
+// Poke asks for a step as soon as possible.
+func (p *Pipeline) Poke() {
+	select {
+	case p.poke <- struct{}{}:
+	default:
+	}
+}

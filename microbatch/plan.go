@@ -1,0 +1,255 @@
+package microbatch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/deltad/deltad/microbatch/window"
+	"github.com/deltad/deltad/partition"
+	"github.com/deltad/deltad/sink"
+)
+
+// Kind is what a run is to do.
+type Kind string
+
+// The kinds of a Plan.
+const (
+	Idle    Kind = "idle"    // nothing is new: no write
+	Advance Kind = "advance" // a newer partition: a new watermark
+	Refine  Kind = "refine"  // the same watermark, other inputs or configuration
+	Held    Kind = "held"    // something is new, and publishing it is forbidden
+)
+
+// Limits on vanished inputs: more than both at once holds the pipeline.
+const (
+	vanishedCount = 20
+	vanishedShare = 10 // percent
+)
+
+// Facts is everything a Plan is a function of.
+type Facts struct {
+	Now time.Time
+	// Live is the manifest CURRENT names, with its inputs loaded; nil before
+	// the first pane. Progress is CURRENT's, zero before the first pane.
+	Live     *sink.Manifest
+	Progress time.Time
+	// Newest is the start of the newest visible eligible partition, zero if
+	// there is none.
+	Newest time.Time
+	// Objects are the visible ones listed, in key order, vanished inputs that
+	// a HEAD still found included.
+	Objects []partition.Object
+	// Listed is the range that was listed.
+	Listed      partition.Range
+	Quarantined []sink.Passed
+	// Skip holds the objects not to be read, and why.
+	Skip map[ObjectID]string
+	// ConfigHash is the configuration's; Force asks for a pane even where
+	// nothing changed; AcceptLoss releases vanished inputs.
+	ConfigHash string
+	Force      bool
+	AcceptLoss bool
+}
+
+// ObjectID is one version of one object.
+type ObjectID struct {
+	Key, ETag string
+	Size      int64
+}
+
+func idOf(o partition.Object) ObjectID { return ObjectID{o.Key, o.ETag, o.Size} }
+
+// Input is a partition of the coverage and the objects to be read in it.
+type Input struct {
+	Start   time.Time          `json:"start"`
+	Objects []partition.Object `json:"objects"`
+}
+
+// Plan is what a run will do: the value that `deltad plan` prints and that
+// the run executes.
+type Plan struct {
+	Kind Kind `json:"kind"`
+	// Why says it to people.
+	Why string `json:"why"`
+	// Watermark is the partition to be committed, Previous the progress before.
+	Watermark time.Time `json:"watermark"`
+	Previous  time.Time `json:"previous_watermark"`
+	// Progress is what CURRENT will say.
+	Progress time.Time       `json:"progress"`
+	Coverage window.Coverage `json:"coverage"`
+	Inputs   []Input         `json:"inputs"`
+	Skipped  []sink.Passed   `json:"skipped"`
+	// Quarantined are prefixes never used for progress.
+	Quarantined []sink.Passed `json:"quarantined"`
+	// Skips are the visible partitions that the advance jumps over; the
+	// coverage holds them unless they are in its gap.
+	Skips []time.Time `json:"skips"`
+	// Vanished are inputs of the live pane that are gone.
+	Vanished []string `json:"vanished"`
+	// Outside are the visible objects before the coverage: candidates for
+	// being late.
+	Outside []partition.Object `json:"-"`
+}
+
+// Decide plans a run. It is a pure function of its facts.
+func Decide(rule window.Rule, calendar partition.Calendar, f Facts) (Plan, error) {
+	p := Plan{Kind: Idle, Quarantined: f.Quarantined, Progress: f.Progress, Previous: f.Progress}
+	past := pastOf(f.Live, f.Progress)
+	var err error
+	switch {
+	case f.Live == nil && f.Newest.IsZero():
+		p.Why = "no visible eligible partition yet"
+		return p, nil
+	case f.Live == nil || f.Newest.After(f.Progress):
+		p.Kind, p.Watermark, p.Progress = Advance, f.Newest, f.Newest
+		skips := !f.Progress.IsZero() && calendar.Next(f.Progress).Before(f.Newest)
+		p.Coverage, err = rule.Advance(past, f.Newest, skips)
+		p.Why = advanceWhy(f)
+	default:
+		p.Watermark = f.Live.Watermark.Time
+		p.Coverage = rule.Refine(past, p.Watermark)
+	}
+	if errors.Is(err, window.ErrHeld) {
+		p.Kind, p.Why = Held, err.Error()
+		return p, nil
+	}
+	if err != nil {
+		return p, err
+	}
+	p.split(f)
+	if p.Kind != Advance {
+		if p.Why = refineWhy(p, f); p.Why == "" {
+			p.Why = "nothing is new"
+			return p, nil
+		}
+		p.Kind = Refine
+	}
+	p.vanished(f)
+	if n, all := len(p.Vanished), inputCount(f.Live); n > vanishedCount && n*100 > all*vanishedShare && !f.AcceptLoss {
+		p.Kind = Held
+		p.Why = fmt.Sprintf("%d of %d inputs are gone at once, %s among them; `deltad trigger --accept-loss --reason` publishes without them",
+			n, all, p.Vanished[0])
+	}
+	return p, nil
+}
+
+func pastOf(live *sink.Manifest, progress time.Time) window.Past {
+	past := window.Past{Progress: progress}
+	if live == nil {
+		return past
+	}
+	for _, j := range live.Jumps {
+		past.Jumps = append(past.Jumps, window.Jump{From: j.From.Time, At: j.At.Time})
+	}
+	for _, g := range live.Gap {
+		past.Gaps = append(past.Gaps, partition.Range{From: g.From.Time, To: g.To.Time})
+	}
+	return past
+}
+
+func advanceWhy(f Facts) string {
+	if f.Live == nil {
+		return "first pane"
+	}
+	return fmt.Sprintf("%s is newer than %s", text(f.Newest), text(f.Progress))
+}
+
+func inputCount(live *sink.Manifest) int {
+	if live == nil {
+		return 0
+	}
+	return len(live.Inputs)
+}
+
+// split sorts the listed objects into inputs, skipped ones and those outside.
+func (p *Plan) split(f Facts) {
+	byStart := map[time.Time]*Input{}
+	for _, o := range f.Objects {
+		switch why, skipped := f.Skip[idOf(o)]; {
+		case !p.Coverage.Contains(o.Partition):
+			if !o.Partition.After(p.Coverage.From) {
+				p.Outside = append(p.Outside, o)
+			}
+		case skipped:
+			p.Skipped = append(p.Skipped, sink.Passed{
+				Key: o.Key, Partition: sink.AtPtr(o.Partition), ETag: o.ETag, Bytes: o.Size, Reason: why,
+			})
+		default:
+			in := byStart[o.Partition]
+			if in == nil {
+				in = &Input{Start: o.Partition}
+				byStart[o.Partition] = in
+			}
+			in.Objects = append(in.Objects, o)
+		}
+	}
+	for _, in := range byStart {
+		slices.SortFunc(in.Objects, func(a, b partition.Object) int { return strings.Compare(a.Key, b.Key) })
+		p.Inputs = append(p.Inputs, *in)
+		if p.Kind == Advance && in.Start.After(f.Progress) && in.Start.Before(p.Watermark) && !f.Progress.IsZero() {
+			p.Skips = append(p.Skips, in.Start)
+		}
+	}
+	slices.SortFunc(p.Inputs, func(a, b Input) int { return a.Start.Compare(b.Start) })
+	slices.SortFunc(p.Skips, time.Time.Compare)
+	slices.SortFunc(p.Skipped, func(a, b sink.Passed) int { return strings.Compare(a.Key, b.Key) })
+}
+
+// refineWhy is the refine rule: why a new pane at the same watermark is due,
+// or nothing.
+func refineWhy(p Plan, f Facts) string {
+	if f.Live.ConfigHash != f.ConfigHash {
+		return "the configuration changed"
+	}
+	before := map[ObjectID]bool{}
+	for _, in := range f.Live.Inputs {
+		before[ObjectID{in.Key, in.ETag, in.Bytes}] = true
+	}
+	skippedBefore := map[ObjectID]bool{}
+	for _, s := range f.Live.Skipped {
+		skippedBefore[ObjectID{s.Key, s.ETag, s.Bytes}] = true
+	}
+	now := 0
+	for _, in := range p.Inputs {
+		for _, o := range in.Objects {
+			now++
+			if !before[idOf(o)] {
+				return fmt.Sprintf("%s is new or changed in %s", o.Key, text(in.Start))
+			}
+		}
+	}
+	for _, s := range p.Skipped {
+		if !skippedBefore[ObjectID{s.Key, s.ETag, s.Bytes}] {
+			return s.Key + " is skipped now"
+		}
+	}
+	if now < len(f.Live.Inputs) {
+		return fmt.Sprintf("%d of %d inputs are gone", len(f.Live.Inputs)-now, len(f.Live.Inputs))
+	}
+	if f.Force {
+		return "asked for"
+	}
+	return ""
+}
+
+// vanished finds the inputs of the live pane that should be there still.
+func (p *Plan) vanished(f Facts) {
+	if f.Live == nil {
+		return
+	}
+	there := make(map[string]bool, len(f.Objects))
+	for _, o := range f.Objects {
+		there[o.Key] = true
+	}
+	for _, in := range f.Live.Inputs {
+		if !there[in.Key] && f.Listed.Contains(in.Partition.Time) {
+			p.Vanished = append(p.Vanished, in.Key)
+		}
+	}
+	slices.Sort(p.Vanished)
+}
+
+func text(t time.Time) string { return t.UTC().Format(time.RFC3339) }

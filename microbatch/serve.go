@@ -1,0 +1,206 @@
+package microbatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	"go.uber.org/zap"
+
+	"github.com/deltad/deltad/watermark"
+)
+
+// controlEvery is how often a leader looks for resets and requests between
+// triggers.
+const controlEvery = 2 * time.Second
+
+// Once takes one step at now under a lease of its own and gives it back. The
+// outcome is Standby where somebody else holds it.
+func (p *Pipeline) Once(ctx context.Context, now time.Time, o StepOptions) Report {
+	ctx, ten, t, err := p.enter(ctx)
+	if err != nil {
+		r := Report{Pipeline: p.set.Name, Outcome: Failed, Why: err.Error(), Err: err}
+		if errors.Is(err, watermark.ErrHeld) {
+			r.Outcome, r.Err = Standby, nil
+		}
+		if rerr := p.refresh(ctx); rerr == nil {
+			p.fillIn(&r)
+		}
+		p.set.Observe(r)
+		return r
+	}
+	defer p.leave(ctx, ten)
+	return p.step(ctx, t, now, o)
+}
+
+// Under runs do under a lease of its own, for commands that change something
+// where no leader lives. ErrHeld where one does.
+func (p *Pipeline) Under(ctx context.Context, do func(ctx context.Context, t Term) error) error {
+	ctx, ten, t, err := p.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.leave(ctx, ten)
+	return do(ctx, Term{p, t})
+}
+
+// Term is the right to write, for commands.
+type Term struct {
+	p *Pipeline
+	t term
+}
+
+// Step takes one step.
+func (t Term) Step(ctx context.Context, now time.Time, o StepOptions) Report {
+	return t.p.step(ctx, t.t, now, o)
+}
+
+// Settle carries out pending resets and nothing else.
+func (t Term) Settle(ctx context.Context) error {
+	if err := t.p.refresh(ctx); err != nil {
+		return err
+	}
+	row, err := t.p.set.State.EnsurePipeline(ctx, t.p.set.Name)
+	if err != nil {
+		return err
+	}
+	return t.p.intents(ctx, t.t, row)
+}
+
+// Lease is the lease of the term.
+func (t Term) Lease() watermark.Lease { return t.t.lease }
+
+// enter acquires the lease and starts holding it.
+func (p *Pipeline) enter(ctx context.Context) (context.Context, *tenure, term, error) {
+	least, err := p.minEpoch(ctx)
+	if err != nil {
+		return ctx, nil, term{}, err
+	}
+	began := time.Now()
+	lease, err := p.set.State.Acquire(ctx, p.set.Name, watermark.RoleDelta, p.set.Instance, p.set.LeaseTTL, least)
+	if err != nil {
+		return ctx, nil, term{}, err
+	}
+	held, ten := hold(ctx, p.set.State, lease, began)
+	me, err := p.ownerOf(held, lease)
+	if err != nil {
+		p.leave(ctx, ten)
+		return ctx, nil, term{}, err
+	}
+	p.seen.claimed, p.seen.reconciled = false, false
+	return held, ten, term{lease: lease, me: me}, nil
+}
+
+func (p *Pipeline) leave(ctx context.Context, ten *tenure) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer stop()
+	if err := ten.end(ctx); err != nil {
+		p.set.Log.Warn("lease not released; it expires by itself", zap.String("pipeline", p.set.Name), zap.Error(err))
+	}
+}
+
+// Serve leads the pipeline whenever it can get the lease, taking a step at
+// once and then at every fire of the schedule, until ctx ends. A run in hand
+// may go on for Grace after that. A fire during a run is not lost and not
+// queued: one step follows at once.
+func (p *Pipeline) Serve(ctx context.Context, schedule cron.Schedule) error {
+	for ctx.Err() == nil {
+		work, release := p.outliving(ctx)
+		held, ten, t, err := p.enter(work)
+		if err != nil {
+			release()
+			p.standBy(ctx, err)
+			continue
+		}
+		p.set.Log.Info("leading", zap.String("pipeline", p.set.Name), zap.Int64("epoch", t.lease.Epoch))
+		p.lead(ctx, held, t, schedule)
+		cause := context.Cause(held)
+		p.leave(work, ten)
+		release()
+		p.set.Log.Info("no longer leading", zap.String("pipeline", p.set.Name), zap.Int64("epoch", t.lease.Epoch), zap.NamedError("cause", cause))
+	}
+	return nil
+}
+
+// outliving returns a context that ends Grace after ctx does.
+func (p *Pipeline) outliving(ctx context.Context) (context.Context, func()) {
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if sleep(work, p.set.Grace) {
+			cancel(fmt.Errorf("stopped %s after it was asked for: %w", p.set.Grace, context.Cause(ctx)))
+		}
+	})
+	return work, func() { stop(); cancel(context.Canceled) }
+}
+
+// standBy waits before the next try for the lease.
+func (p *Pipeline) standBy(ctx context.Context, err error) {
+	r := Report{Pipeline: p.set.Name, Outcome: Standby, Why: err.Error()}
+	wait := p.set.LeaseTTL / 3
+	var held *watermark.HeldError
+	switch {
+	case errors.As(err, &held):
+		wait = min(wait, held.Remaining+100*time.Millisecond)
+	case ctx.Err() != nil:
+		return
+	default:
+		r.Outcome, r.Err = Failed, err
+		p.set.Log.Error("cannot stand for the lease", zap.String("pipeline", p.set.Name), zap.Error(err))
+	}
+	if rerr := p.refresh(ctx); rerr == nil {
+		p.fillIn(&r)
+	}
+	p.set.Observe(r)
+	sleep(ctx, wait)
+}
+
+// lead takes steps until stop ends or the lease is lost. work is the context
+// of the steps.
+func (p *Pipeline) lead(stop, work context.Context, t term, schedule cron.Schedule) {
+	r := p.step(work, t, time.Now(), StepOptions{})
+	next := schedule.Next(time.Now())
+	control := time.NewTicker(controlEvery)
+	defer control.Stop()
+	for !isFenced(r.Err) {
+		fire := time.NewTimer(time.Until(next))
+		select {
+		case <-stop.Done():
+		case <-work.Done():
+		case <-control.C:
+			p.attend(work, t)
+		case <-p.poke:
+			p.attend(work, t)
+		case <-fire.C:
+			r = p.step(work, t, time.Now(), StepOptions{})
+			if now := time.Now(); schedule.Next(next).Before(now) {
+				next = now // fires passed meanwhile: one step at once makes up for all of them
+			} else {
+				next = schedule.Next(next)
+			}
+		}
+		fire.Stop()
+		if stop.Err() != nil || work.Err() != nil {
+			return
+		}
+	}
+}
+
+// attend carries out resets and requests between triggers.
+func (p *Pipeline) attend(ctx context.Context, t term) {
+	err := func() (err error) {
+		defer recoverInto(&err, "attend to requests")
+		pending, err := p.set.State.PendingIntents(ctx, p.set.Name)
+		if err == nil && len(pending) > 0 {
+			err = Term{p, t}.Settle(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		return p.requests(ctx, t)
+	}()
+	if err != nil && ctx.Err() == nil {
+		p.set.Log.Error("requests not attended to", zap.String("pipeline", p.set.Name), zap.Error(err))
+	}
+}

@@ -1,0 +1,210 @@
+package microbatch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/index"
+	"github.com/deltad/deltad/microbatch/scan"
+	"github.com/deltad/deltad/microbatch/table"
+	"github.com/deltad/deltad/partition"
+)
+
+// Slice is the combined accumulators of one partition, as a key-sorted run.
+// It is immutable: a function of its objects, the index configuration and the
+// types it was built at.
+type Slice struct {
+	Start time.Time
+	// Run is the run's bytes.
+	Run []byte
+	// Observed are the types of the read columns in these objects, Built those
+	// the run was made at: Observed widened by what the window holds besides.
+	Observed, Built []column.Type
+	// Objects are what was read, with the rows of each.
+	Objects []ReadObject
+	// Rejected are the bad rows left out, the first of them for people.
+	Rejected int64
+	Rejects  []Reject
+	// NullEventTimes counts records without an event time.
+	NullEventTimes int64
+}
+
+// ReadObject is an object that was read, its number of rows, and the types of
+// the read columns in it alone.
+type ReadObject struct {
+	partition.Object
+	Rows     int64
+	Observed []column.Type
+}
+
+// Reject is a bad row that was left out.
+type Reject struct {
+	Key    string
+	Row    int64 // from 1
+	Reason string
+	Text   string // the row as it stands, text formats only
+}
+
+// maxRejects bounds the rejected rows that a slice keeps for people.
+const maxRejects = 1000
+
+// ObjectError is an object that cannot be indexed.
+type ObjectError struct {
+	Object partition.Object
+	Err    error
+}
+
+func (e *ObjectError) Error() string { return fmt.Sprintf("object %s: %v", e.Object.Key, e.Err) }
+func (e *ObjectError) Unwrap() error { return e.Err }
+
+// Opener returns a reader of one version of an object, and the name=value
+// pairs of its path.
+type Opener func(o partition.Object) (scan.Blob, map[string]string)
+
+// slicer builds slices. It is immutable and safe for concurrent use.
+type slicer struct {
+	program *index.Program
+	format  scan.Format
+	row     scan.RowPolicy
+	limits  scan.Limits
+	open    Opener
+}
+
+// request asks for the program's columns as the given types (nil: as found).
+func (s *slicer) request(paths map[string]string, as []column.Type) scan.Request {
+	r := scan.Request{Format: s.format, Row: s.row, Limits: s.limits, PathValues: paths}
+	for i, c := range s.program.Columns() {
+		col := scan.Column{Path: c.Path, Optional: c.Optional, Numeric: c.Numeric}
+		if as != nil {
+			col.As = as[i]
+		}
+		r.Columns = append(r.Columns, col)
+	}
+	return r
+}
+
+// widen joins two lists of types column by column.
+func (s *slicer) widen(a, b []column.Type) ([]column.Type, error) {
+	if a == nil {
+		return b, nil
+	}
+	out := make([]column.Type, len(a))
+	for i := range a {
+		t, err := scan.Widen(s.format, a[i], b[i])
+		if err != nil {
+			return nil, fmt.Errorf("column %s: %w", s.program.Columns()[i].Path, err)
+		}
+		out[i] = t
+	}
+	return out, nil
+}
+
+// sameBuilt says whether a run built at types a is one built at types b.
+func sameBuilt(a, b []column.Type) bool {
+	for i := range a {
+		if (a[i].Kind == column.Null) != (b[i].Kind == column.Null) || !a[i].SameRepr(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// build reads the objects of one partition into a slice. hint are the types
+// that the other slices have; nil if there are none yet. The slice is built
+// at what its objects need, widened by the hint where that is possible.
+func (s *slicer) build(ctx context.Context, in Input, hint []column.Type) (*Slice, error) {
+	blobs := make([]scan.Blob, len(in.Objects))
+	paths := make([]map[string]string, len(in.Objects))
+	slice := &Slice{Start: in.Start}
+	var observed []column.Type
+	for i, o := range in.Objects {
+		blobs[i], paths[i] = s.open(o)
+		types, err := scan.Observe(ctx, blobs[i], s.request(paths[i], nil))
+		if err != nil {
+			return nil, &ObjectError{o, err}
+		}
+		joined, err := s.widen(observed, types)
+		if err != nil {
+			return nil, &ObjectError{o, fmt.Errorf("against the objects before it in %s: %w", text(in.Start), err)}
+		}
+		observed = joined
+		slice.Objects = append(slice.Objects, ReadObject{Object: o, Observed: types})
+	}
+	if observed == nil {
+		observed = make([]column.Type, len(s.program.Columns()))
+	}
+	built := observed
+	if hint != nil {
+		// Where they do not widen, the run decides later which object is at odds.
+		if joined, err := s.widen(observed, hint); err == nil {
+			built = joined
+		}
+	}
+	slice.Observed, slice.Built = observed, built
+	bound, err := s.program.Bind(built)
+	if err != nil {
+		return nil, err
+	}
+	t := table.New(bound.Shape())
+	lifter, err := bound.NewLifter(t, in.Start)
+	if err != nil {
+		return nil, err
+	}
+	for i, o := range in.Objects {
+		if slice.Objects[i].Rows, err = s.lift(ctx, slice, lifter, o.Key, blobs[i], s.request(paths[i], built)); err != nil {
+			return nil, &ObjectError{o, err}
+		}
+	}
+	var run bytes.Buffer
+	if _, err := t.WriteRun(&run, table.Options{}); err != nil {
+		return nil, fmt.Errorf("write slice of %s: %w", text(in.Start), err)
+	}
+	slice.Run = run.Bytes()
+	return slice, nil
+}
+
+// lift reads one object into the lifter's table and returns its rows.
+func (s *slicer) lift(ctx context.Context, slice *Slice, lifter *index.Lifter, key string, blob scan.Blob, req scan.Request) (int64, error) {
+	reject := func(r Reject) {
+		slice.Rejected++
+		if len(slice.Rejects) < maxRejects {
+			slice.Rejects = append(slice.Rejects, r)
+		}
+	}
+	lifter.Reject = nil
+	if s.row == scan.Reject {
+		req.Reject = func(r scan.RejectedRow) {
+			reject(Reject{Key: key, Row: r.Line, Reason: r.Reason, Text: string(r.Text)})
+		}
+		lifter.Reject = func(r index.BadRow) { reject(Reject{Key: key, Row: r.Row + 1, Reason: r.Reason}) }
+	}
+	var rows int64
+	result, err := scan.Scan(ctx, blob, req, func(b *column.Batch) error {
+		stats, err := lifter.Add(b, rows)
+		rows += int64(b.Len)
+		slice.NullEventTimes += stats.NullEventTime
+		return err
+	})
+	return result.Rows + result.Rejected, err
+}
+
+// faultsIn returns the objects that an error blames: not those that an outage,
+// the end of the run or a change after the listing kept from being read.
+func faultsIn(err error) []*ObjectError {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []*ObjectError
+		for _, e := range joined.Unwrap() {
+			out = append(out, faultsIn(e)...)
+		}
+		return out
+	}
+	var fault *ObjectError
+	if !errors.As(err, &fault) || isOutage(err) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return []*ObjectError{fault}
+}

@@ -1,0 +1,178 @@
+package microbatch
+
+import (
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/partition"
+)
+
+// sliceID names the content of a slice: partition and fingerprint, within one
+// pipeline and index configuration. The types it was built at are part of the
+// slice, because a wider column elsewhere in the window makes it due again.
+type sliceID [sha256.Size]byte
+
+func idOfInput(in Input) sliceID {
+	print := partition.FingerprintOf(in.Objects)
+	return sha256.Sum256([]byte(in.Start.UTC().Format(time.RFC3339Nano) + hex.EncodeToString(print[:])))
+}
+
+// sliceCache keeps recently used slices in memory up to a budget in bytes. It
+// is safe for concurrent use, and any slice may be missing at any time.
+type sliceCache struct {
+	budget int64
+	mu     struct {
+		sync.Mutex
+		used  int64
+		order *list.List // of *cached, most recently used first
+		byID  map[sliceID]*list.Element
+	}
+}
+
+type cached struct {
+	id    sliceID
+	slice *Slice
+}
+
+func newSliceCache(budget int64) *sliceCache {
+	c := &sliceCache{budget: budget}
+	c.mu.order, c.mu.byID = list.New(), map[sliceID]*list.Element{}
+	return c
+}
+
+func (c *sliceCache) get(id sliceID) *Slice {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.mu.byID[id]
+	if !ok {
+		return nil
+	}
+	c.mu.order.MoveToFront(e)
+	return e.Value.(*cached).slice
+}
+
+func (c *sliceCache) put(id sliceID, s *Slice) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.mu.byID[id]; ok {
+		c.drop(e)
+	}
+	c.mu.byID[id] = c.mu.order.PushFront(&cached{id, s})
+	c.mu.used += weight(s)
+	for c.mu.used > c.budget && c.mu.order.Len() > 1 {
+		c.drop(c.mu.order.Back())
+	}
+}
+
+// drop removes an element; the caller holds mu.
+func (c *sliceCache) drop(e *list.Element) {
+	v := c.mu.order.Remove(e).(*cached)
+	delete(c.mu.byID, v.id)
+	c.mu.used -= weight(v.slice)
+}
+
+func (c *sliceCache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.used, c.mu.order, c.mu.byID = 0, list.New(), map[sliceID]*list.Element{}
+}
+
+// weight estimates the memory of a slice.
+func weight(s *Slice) int64 {
+	return int64(len(s.Run)) + int64(len(s.Objects))*256 + int64(len(s.Rejects))*512 + 512
+}
+
+// window is the slices of a run, all built at the same types.
+type builtWindow struct {
+	slices []*Slice // in the order of the inputs
+	types  []column.Type
+	reused int // slices taken from the cache
+}
+
+// slicesFor returns the slices of all inputs, built at their common types:
+// cached ones where they are at hand, the others read. hint are the types of
+// the run before. What was built is cached even if another slice fails, so
+// that the next attempt gets further.
+func (s *slicer) slicesFor(ctx context.Context, inputs []Input, hint []column.Type, cache *sliceCache, workers int) (builtWindow, error) {
+	w := builtWindow{slices: make([]*Slice, len(inputs))}
+	var due []int
+	for i, in := range inputs {
+		if w.slices[i] = cache.get(idOfInput(in)); w.slices[i] == nil {
+			due = append(due, i)
+		} else {
+			w.reused++
+		}
+	}
+	if err := s.buildAll(ctx, inputs, due, hint, cache, workers, w.slices); err != nil {
+		return w, err
+	}
+	var err error
+	if w.types, err = s.common(w.slices); err != nil {
+		return w, err
+	}
+	due = due[:0]
+	for i, slice := range w.slices {
+		if !sameBuilt(slice.Built, w.types) {
+			due = append(due, i)
+		}
+	}
+	if err := s.buildAll(ctx, inputs, due, w.types, cache, workers, w.slices); err != nil {
+		return w, err
+	}
+	for _, slice := range w.slices {
+		if !sameBuilt(slice.Built, w.types) {
+			return w, fmt.Errorf("slice of %s has types %v, the window %v: its objects changed while they were read", text(slice.Start), slice.Built, w.types)
+		}
+	}
+	return w, nil
+}
+
+// buildAll builds the inputs numbered in due, at most workers at a time. One
+// that fails does not stop the others; the error joins all.
+func (s *slicer) buildAll(ctx context.Context, inputs []Input, due []int, hint []column.Type, cache *sliceCache, workers int, out []*Slice) error {
+	var g errgroup.Group
+	g.SetLimit(max(1, workers))
+	errs := make([]error, len(due))
+	for n, i := range due {
+		g.Go(func() error {
+			defer recoverInto(&errs[n], "build slice of "+text(inputs[i].Start))
+			slice, err := s.build(ctx, inputs[i], hint)
+			if err != nil {
+				errs[n] = err
+				return nil
+			}
+			out[i] = slice
+			cache.put(idOfInput(inputs[i]), slice)
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return errors.Join(errs...)
+}
+
+// common is the types that all objects widen to. The object that does not fit
+// those before it is at fault.
+func (s *slicer) common(slices []*Slice) ([]column.Type, error) {
+	types := make([]column.Type, len(s.program.Columns()))
+	for _, slice := range slices {
+		for _, o := range slice.Objects {
+			joined, err := s.widen(types, o.Observed)
+			if err != nil {
+				return nil, &ObjectError{o.Object, fmt.Errorf("against the objects before it in the window: %w", err)}
+			}
+			types = joined
+		}
+	}
+	return types, nil
+}

@@ -1,0 +1,259 @@
+package microbatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/deltad/deltad/partition"
+	"github.com/deltad/deltad/sink"
+	"github.com/deltad/deltad/watermark"
+)
+
+// StepOptions are what one step is asked for beyond the usual.
+type StepOptions struct {
+	// AcceptLoss publishes although many inputs vanished at once.
+	AcceptLoss bool
+	// Force makes a new pane even where nothing changed, and an attempt even
+	// where failures would space it.
+	Force bool
+	// KeepGarbage leaves garbage collection to another step.
+	KeepGarbage bool
+}
+
+// step takes one step at now under a lease. It never panics; its error is in
+// the report.
+func (p *Pipeline) step(ctx context.Context, t term, now time.Time, o StepOptions) (r Report) {
+	began := time.Now()
+	r = Report{Pipeline: p.set.Name, Outcome: Failed, Epoch: t.lease.Epoch}
+	defer func() {
+		if r.Err == nil {
+			recoverInto(&r.Err, "step")
+		}
+		if r.Err != nil {
+			r.Outcome, r.Why = Failed, r.Err.Error()
+		}
+		p.fillIn(&r)
+		r.Duration = time.Since(began)
+		p.log(r)
+		p.set.Observe(r)
+	}()
+	if p.set.Timeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, p.set.Timeout)
+		defer stop()
+	}
+	r.Err = p.settleAndRun(ctx, t, now, o, &r)
+	return r
+}
+
+// settleAndRun settles what was left open, then runs unless paused.
+func (p *Pipeline) settleAndRun(ctx context.Context, t term, now time.Time, o StepOptions, r *Report) error {
+	if err := p.refresh(ctx); err != nil {
+		return err
+	}
+	row, err := p.set.State.EnsurePipeline(ctx, p.set.Name)
+	if err != nil {
+		return err
+	}
+	if p.seen.claimed && !p.seen.reconciled {
+		if err := p.claim(ctx, t); err != nil {
+			return err
+		}
+	}
+	if err := p.intents(ctx, t, row); err != nil {
+		return err
+	}
+	if row.Paused {
+		r.Outcome, r.Why = WasHeld, fmt.Sprintf("paused by %s: %s", row.PausedBy, row.PauseReason)
+		return nil
+	}
+	for attempt := 0; ; attempt++ {
+		err := p.run(ctx, t, now, o, r)
+		again, err := p.objectFaults(ctx, t, err)
+		if !again || attempt == maxSkipRounds {
+			return err
+		}
+	}
+}
+
+// maxSkipRounds bounds how often one step starts over after it has skipped
+// objects: each round finds at least one more per partition.
+const maxSkipRounds = 100
+
+// run surveys, plans and executes.
+func (p *Pipeline) run(ctx context.Context, t term, now time.Time, o StepOptions, r *Report) error {
+	sv, err := p.survey(ctx, now)
+	if err != nil {
+		return err
+	}
+	sv.facts.AcceptLoss, sv.facts.Force = o.AcceptLoss, o.Force
+	plan, err := Decide(p.set.Rule, p.set.Calendar, sv.facts)
+	if err != nil {
+		return err
+	}
+	r.Newest, r.Prefixes, r.ListCalls, r.Quarantined = sv.facts.Newest, sv.listing.Prefixes, sv.calls, len(plan.Quarantined)
+	r.Why = plan.Why
+	if err := p.findLate(ctx, plan, r); err != nil {
+		return err
+	}
+	switch plan.Kind {
+	case Idle:
+		r.Outcome = WasIdle
+		p.backoff.reset()
+		return p.aheadOfClock(now, r)
+	case Held:
+		r.Outcome = WasHeld
+		return nil
+	}
+	sign := plan.signature(p.set.ConfigHash)
+	if p.backoff.holds(sign) && !o.Force {
+		return fmt.Errorf("waiting %d more triggers after %d failed attempts: %w", p.backoff.wait, p.backoff.failures, p.backoff.last)
+	}
+	if err := p.claim(ctx, t); err != nil {
+		return err
+	}
+	d, err := p.execute(ctx, t, plan, sv)
+	if err != nil {
+		if !isOutage(err) && !isFenced(err) && ctx.Err() == nil {
+			p.backoff.failed(sign, err)
+		}
+		return err
+	}
+	p.backoff.reset()
+	p.published(d, plan, r)
+	if !o.KeepGarbage {
+		p.collect(ctx)
+	}
+	return nil
+}
+
+func (p *Pipeline) published(d done, plan Plan, r *Report) {
+	r.Outcome = Refined
+	if plan.Kind == Advance {
+		r.Outcome = Advanced
+	}
+	r.RunID, r.Documents, r.Counts = d.manifest.RunID, d.manifest.Counts.Documents, d.manifest.Counts
+	if d.stateErr != nil {
+		r.Why += "; " + d.stateErr.Error()
+		p.set.Log.Error("state store is behind the live pane", zap.String("pipeline", p.set.Name), zap.String("run", r.RunID), zap.Error(d.stateErr))
+	}
+}
+
+// aheadOfClock turns an idle step into a held one where the watermark lies in
+// the future: nothing can be newer than it until the clock has come there.
+func (p *Pipeline) aheadOfClock(now time.Time, r *Report) error {
+	progress := p.progress()
+	if progress.IsZero() || !progress.After(now.Add(p.set.Calendar.Granularity())) {
+		return nil
+	}
+	r.Outcome = WasHeld
+	r.Why = fmt.Sprintf("progress %s lies in the future of this clock (%s): no partition is newer until then; if a wrong clock caused it, run "+
+		"`deltad pause --pipeline %[3]s --reason …` and `deltad watermark reset --pipeline %[3]s --to %[4]s --reason …`",
+		text(progress), text(now), p.set.Name, text(p.set.Calendar.Prev(now)))
+	return nil
+}
+
+// findLate looks for late objects among those outside the coverage.
+func (p *Pipeline) findLate(ctx context.Context, plan Plan, r *Report) error {
+	found, err := p.late.look(plan.Outside, func(span partition.Range) ([]watermark.LedgerEntry, error) {
+		return p.set.State.LedgerRange(ctx, p.set.Name, "", span.From, span.To, 1<<20)
+	}, func() (time.Time, error) {
+		oldest, err := p.set.State.LedgerRange(ctx, p.set.Name, "", time.Time{}, time.Time{}, 1)
+		if err != nil || len(oldest) == 0 {
+			return plan.Coverage.To, err
+		}
+		return oldest[0].Partition, nil
+	})
+	if err != nil {
+		return fmt.Errorf("look for late objects: %w", err)
+	}
+	r.Late += int64(len(found))
+	for _, o := range found {
+		p.set.Log.Warn("late object outside the coverage", zap.String("pipeline", p.set.Name),
+			zap.Time("partition", o.Partition), zap.String("object", o.Key))
+	}
+	return nil
+}
+
+// objectFaults decides what objects that cannot be read mean: again says that
+// they are skipped now and the step is to start over.
+func (p *Pipeline) objectFaults(ctx context.Context, t term, err error) (again bool, _ error) {
+	faults := faultsIn(err)
+	if len(faults) == 0 {
+		return false, err
+	}
+	after := p.set.SkipAfter
+	if p.set.ObjectErrors == ObjectSkip {
+		after = 1
+	}
+	failures := make([]watermark.ObjectFailure, len(faults))
+	for i, f := range faults {
+		failures[i] = watermark.ObjectFailure{Key: f.Object.Key, ETag: f.Object.ETag, Error: f.Err.Error()}
+	}
+	states, rerr := p.set.State.RecordFailures(ctx, t.lease, p.set.NewID(), failures, after)
+	if rerr != nil {
+		return false, errors.Join(err, fmt.Errorf("record failed objects: %w", rerr))
+	}
+	for _, st := range states {
+		if !st.SkippedAt.IsZero() {
+			again = true
+			p.set.Log.Error("object skipped", zap.String("pipeline", p.set.Name), zap.String("object", st.Key),
+				zap.Int("failures", st.Failures), zap.String("err", st.LastError))
+		}
+	}
+	return again, err
+}
+
+// fillIn adds what is known of CURRENT to a report.
+func (p *Pipeline) fillIn(r *Report) {
+	h := p.seen.head
+	if h.Watermark != nil {
+		r.Watermark, r.Progress, r.PublishedAt = h.Watermark.Time, h.Progress.Time, h.PublishedAt.Time
+		r.Manifest = h.Delta.Manifest
+	}
+	if p.seen.live != nil {
+		r.Uncovered = uncovered(pastOf(p.seen.live, r.Progress).Gaps, p.set.Calendar)
+		if r.Documents == 0 {
+			r.Documents = h.Delta.Documents
+		}
+	}
+}
+
+// log writes one line per committed pane and per failure.
+func (p *Pipeline) log(r Report) {
+	fields := []zap.Field{
+		zap.String("pipeline", r.Pipeline), zap.String("outcome", string(r.Outcome)), zap.Time("watermark", r.Watermark),
+		zap.Int64("epoch", r.Epoch), zap.Duration("took", r.Duration), zap.String("why", r.Why),
+	}
+	switch r.Outcome {
+	case Advanced, Refined:
+		p.set.Log.Info("pane published", append(fields, zap.String("run", r.RunID), zap.Int64("documents", r.Documents),
+			zap.Int64("new", r.Counts.New), zap.Int64("changed", r.Counts.Changed), zap.Int64("left", r.Counts.Left))...)
+	case Failed:
+		p.set.Log.Error("run failed", append(fields, zap.Error(r.Err))...)
+	case WasHeld:
+		p.set.Log.Warn("held", fields...)
+	default:
+		p.set.Log.Debug("step", fields...)
+	}
+}
+
+// at tells the trace where a run stands; tests stop the process there.
+func (p *Pipeline) at(step string) {
+	if p.set.Trace != nil {
+		p.set.Trace(step)
+	}
+}
+
+// ownerOf is the writer that CURRENT names for a lease.
+func (p *Pipeline) ownerOf(ctx context.Context, l watermark.Lease) (sink.Owner, error) {
+	id, err := p.set.State.StateID(ctx)
+	if err != nil {
+		return sink.Owner{}, fmt.Errorf("read the state store's id: %w", err)
+	}
+	return sink.Owner{Epoch: l.Epoch, Nonce: l.Nonce, State: id, Instance: p.set.Instance}, nil
+}

@@ -1,0 +1,178 @@
+package microbatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/deltad/deltad/microbatch/source"
+	"github.com/deltad/deltad/partition"
+	"github.com/deltad/deltad/sink"
+)
+
+// survey is what a step has looked at: the facts of its plan and what it
+// reports beside them.
+type survey struct {
+	facts   Facts
+	listing source.Listing
+	calls   int
+}
+
+// survey lists what a plan needs. It writes nothing.
+func (p *Pipeline) survey(ctx context.Context, now time.Time) (survey, error) {
+	s := survey{facts: Facts{Now: now, Live: p.seen.live, Progress: p.progress(), ConfigHash: p.set.ConfigHash}}
+	after, ok, err := p.listFrom(ctx, now, &s)
+	if err != nil || !ok {
+		return s, err
+	}
+	if s.listing, err = p.set.Lister.Scan(ctx, now, after); err != nil {
+		return s, err
+	}
+	s.calls += s.listing.Calls
+	s.facts.Listed = s.listing.Range
+	s.facts.Objects = s.listing.Inputs(s.listing.Range)
+	if s.listing.Newest != nil {
+		s.facts.Newest = *s.listing.Newest
+	}
+	for _, q := range s.listing.Quarantined {
+		s.facts.Quarantined = append(s.facts.Quarantined, passed(q))
+	}
+	if err := p.skips(ctx, &s); err != nil {
+		return s, err
+	}
+	return s, p.confirmGone(ctx, &s)
+}
+
+// listFrom decides where the listing starts: 2 W before the coverage that a
+// run could have, so that late objects are seen. Where the newest partition
+// may be far from the last progress it is found first, so that the cost grows
+// with the window and not with the absence. ok is false where there is
+// nothing to list.
+func (p *Pipeline) listFrom(ctx context.Context, now time.Time, s *survey) (after time.Time, ok bool, err error) {
+	rule := p.set.Rule
+	reach := max(rule.Size, rule.Longest)
+	live := p.seen.live
+	if live != nil {
+		from := live.Coverage.From.Time
+		if progress := p.progress(); progress.Before(from) {
+			from = progress
+		}
+		if now.Sub(live.Watermark.Time) <= reach {
+			return from.Add(-2 * rule.Size), true, nil
+		}
+	}
+	found, err := p.set.Lister.Newest(ctx, now, nil)
+	if err != nil {
+		return after, false, err
+	}
+	s.calls += found.Calls
+	s.listing.Prefixes, s.listing.Quarantined = found.Prefixes, found.Quarantined
+	for _, q := range found.Quarantined {
+		s.facts.Quarantined = append(s.facts.Quarantined, passed(q))
+	}
+	if found.Newest == nil && live == nil {
+		return after, false, nil
+	}
+	if live == nil {
+		return found.Newest.Add(-reach - 2*rule.Size), true, nil
+	}
+	n := live.Watermark.Time
+	cover := rule.Refine(pastOf(live, p.progress()), n)
+	if found.Newest != nil && found.Newest.After(p.progress()) {
+		s.facts.Quarantined = nil // the listing reports them
+		cover, err = rule.Advance(pastOf(live, p.progress()), *found.Newest, true)
+		if err != nil {
+			// Held: the plan will say so from the newest partition alone.
+			return found.Newest.Add(-rule.Size), true, nil
+		}
+	}
+	s.facts.Quarantined = nil
+	return cover.From.Add(-2 * rule.Size), true, nil
+}
+
+func passed(q source.Quarantined) sink.Passed {
+	out := sink.Passed{Key: q.Path + "/", Reason: q.Reason}
+	if q.Partition != nil {
+		out.Partition = sink.AtPtr(*q.Partition)
+	}
+	return out
+}
+
+// skips looks up the objects that are not to be read.
+func (p *Pipeline) skips(ctx context.Context, s *survey) error {
+	states, err := p.set.State.ObjectStates(ctx, p.set.Name)
+	if err != nil {
+		return fmt.Errorf("look up skipped objects: %w", err)
+	}
+	s.facts.Skip = map[ObjectID]string{}
+	for _, st := range states {
+		if st.SkippedAt.IsZero() {
+			continue
+		}
+		for _, o := range s.facts.Objects {
+			if o.Key == st.Key && o.ETag == st.ETag {
+				s.facts.Skip[idOf(o)] = st.SkipReason
+			}
+		}
+	}
+	return nil
+}
+
+// confirmGone asks by name for the inputs of the live pane that the listing
+// lacks: one that is still there stays an input, because a listing may lag.
+func (p *Pipeline) confirmGone(ctx context.Context, s *survey) error {
+	if s.facts.Live == nil {
+		return nil
+	}
+	there := make(map[string]bool, len(s.facts.Objects))
+	for _, o := range s.facts.Objects {
+		there[o.Key] = true
+	}
+	var missing []sink.Input
+	var keys []string
+	for _, in := range s.facts.Live.Inputs {
+		if !there[in.Key] && s.facts.Listed.Contains(in.Partition.Time) {
+			missing, keys = append(missing, in), append(keys, in.Key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	gone, err := p.set.Lister.ConfirmGone(ctx, keys)
+	if err != nil {
+		return fmt.Errorf("look for %d inputs that the listing lacks: %w", len(keys), err)
+	}
+	for _, in := range missing {
+		if !slices.Contains(gone, in.Key) {
+			s.facts.Objects = append(s.facts.Objects, partition.Object{
+				Key: in.Key, ETag: in.ETag, Size: in.Bytes, Partition: in.Partition.Time,
+			})
+		}
+	}
+	slices.SortFunc(s.facts.Objects, func(a, b partition.Object) int { return strings.Compare(a.Key, b.Key) })
+	return nil
+}
+
+// uncovered counts the partitions in the gaps that the live pane names.
+func uncovered(gaps []partition.Range, calendar partition.Calendar) int {
+	n := 0
+	for _, g := range partition.Union(gaps...) {
+		n += calendar.Count(g)
+	}
+	return n
+}
+
+// Plan decides what a step at now would do, and writes nothing.
+func (p *Pipeline) Plan(ctx context.Context, now time.Time) (Plan, error) {
+	if err := p.refresh(ctx); err != nil {
+		return Plan{}, err
+	}
+	s, err := p.survey(ctx, now)
+	if err != nil {
+		return Plan{}, err
+	}
+	return Decide(p.set.Rule, p.set.Calendar, s.facts)
+}
+

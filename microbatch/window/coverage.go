@@ -1,0 +1,130 @@
+// Package window knows which partitions a pane speaks for, and folds their
+// slices into documents.
+//
+// Coverage is why skipping partitions is safe. A pane published at N covers
+// the partition starts (c, N] with
+//
+//	c = min(N − max(W, D), P)
+//
+// where W is the window, D the longest duration of a field, and P the oldest
+// progress from which an advance of the last W jumped. Invariants:
+//
+//  1. A partition that an advance skipped is inside the coverage of every
+//     pane for W after that advance: no reader that comes at least once in W
+//     misses it.
+//  2. Coverage reaches back at least max(W, D).
+//  3. It is cut only by Rule.Max, never in silence: what was cut is the Gap
+//     of the advance that jumped, and every pane repeats it for W.
+//
+// Everything in this file is a pure function of metadata.
+package window
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/deltad/deltad/partition"
+)
+
+// ErrHeld means that the configuration forbids to publish a pane here: the
+// last one stays.
+var ErrHeld = errors.New("held")
+
+// Policies for a coverage that would pass Rule.Max.
+const (
+	Skip = "skip" // cut it, and say so
+	Fail = "fail" // hold the last pane
+)
+
+// Rule is the configured arithmetic of coverage.
+type Rule struct {
+	// Size is W, Longest is D.
+	Size, Longest time.Duration
+	// Max bounds N − c; OnGap says what happens there.
+	Max   time.Duration
+	OnGap string
+}
+
+// Jump is an advance at At whose progress before was From.
+type Jump struct{ From, At time.Time }
+
+// Coverage is what a pane at N speaks for and must remember.
+type Coverage struct {
+	partition.Range
+	// Jumps and Gaps are what the manifest lists.
+	Jumps []Jump
+	Gaps  []partition.Range
+	// Gap is the part of Gaps that this advance adds, or nil.
+	Gap *partition.Range
+}
+
+// Past is what the parent pane remembers. Progress is zero before the first.
+type Past struct {
+	Progress time.Time
+	Jumps    []Jump
+	Gaps     []partition.Range
+}
+
+// Advance computes the coverage of a pane at n, later than past.Progress.
+// skips says whether a granule lies between the two.
+func (r Rule) Advance(past Past, n time.Time, skips bool) (Coverage, error) {
+	jumps, gaps := r.remember(past, n)
+	if skips && !past.Progress.IsZero() {
+		jumps = append(jumps, Jump{From: past.Progress, At: n})
+	}
+	c := r.cover(n, jumps, gaps)
+	cut := n.Add(-r.Max)
+	if !c.From.Before(cut) {
+		return c, nil
+	}
+	if r.OnGap == Fail {
+		return Coverage{}, fmt.Errorf("coverage of %s would reach back to %s, beyond window.max %s, and window.on_gap is fail: %w",
+			n.Format(time.RFC3339), c.From.Format(time.RFC3339), r.Max, ErrHeld)
+	}
+	c.From = cut
+	if skips && !past.Progress.IsZero() && past.Progress.Before(cut) {
+		c.Gap = &partition.Range{From: past.Progress, To: cut}
+		c.Gaps = append(c.Gaps, *c.Gap)
+	}
+	return c, nil
+}
+
+// Refine computes the coverage of a new pane at the live pane's watermark n.
+func (r Rule) Refine(past Past, n time.Time) Coverage {
+	jumps, gaps := r.remember(past, n)
+	c := r.cover(n, jumps, gaps)
+	if cut := n.Add(-r.Max); c.From.Before(cut) {
+		c.From = cut
+	}
+	return c
+}
+
+// remember copies the parent's jumps that are younger than W at n, with their
+// gaps.
+func (r Rule) remember(past Past, n time.Time) ([]Jump, []partition.Range) {
+	var jumps []Jump
+	var gaps []partition.Range
+	for _, j := range past.Jumps {
+		if !j.At.After(n.Add(-r.Size)) {
+			continue
+		}
+		jumps = append(jumps, j)
+		for _, g := range past.Gaps {
+			if g.From.Equal(j.From) {
+				gaps = append(gaps, g)
+			}
+		}
+	}
+	return jumps, gaps
+}
+
+func (r Rule) cover(n time.Time, jumps []Jump, gaps []partition.Range) Coverage {
+	c := n.Add(-max(r.Size, r.Longest))
+	for _, j := range jumps {
+		if j.From.Before(c) {
+			c = j.From
+		}
+	}
+	return Coverage{Range: partition.Range{From: c, To: n}, Jumps: jumps, Gaps: gaps}
+}
