@@ -47,36 +47,36 @@ const (
 // Options say which bucket, how to reach it and how to write to it. Everything but Bucket may be left out; what is, comes from the
 // SDK's usual chain of environment, shared configuration and instance.
 type Options struct {
-	Bucket   string
-	Region   string
-	Endpoint string // URL of a compatible server
+	Bucket   string `yaml:"-"`
+	Region   string `yaml:"region"`
+	Endpoint string `yaml:"endpoint"` // URL of a compatible server
 	// PathStyle puts the bucket into the path instead of the host name.
-	PathStyle bool
-	Profile   string
+	PathStyle bool   `yaml:"path_style"`
+	Profile   string `yaml:"profile"`
 	// RoleARN is assumed with the credentials found, with ExternalID if set.
-	RoleARN       string
-	ExternalID    string
-	RequesterPays bool
+	RoleARN       string `yaml:"role_arn"`
+	ExternalID    string `yaml:"external_id"`
+	RequesterPays bool   `yaml:"requester_pays"`
 	// ExpectedOwner is the account id that must own the bucket.
-	ExpectedOwner string
+	ExpectedOwner string `yaml:"expected_owner"`
 	// CAFile is a PEM bundle that replaces the system's; it goes before AWS_CA_BUNDLE.
-	CAFile string
+	CAFile string `yaml:"ca_file"`
 	// Checksum is WhenSupported (also if empty) or WhenRequired.
-	Checksum string
+	Checksum string `yaml:"checksum"`
 
 	// SSEKMSKeyID, ACL and Tags are given to every object written.
-	SSEKMSKeyID string
-	ACL         string
-	Tags        map[string]string
+	SSEKMSKeyID string            `yaml:"sse_kms_key_id"`
+	ACL         string            `yaml:"acl"`
+	Tags        map[string]string `yaml:"tags"`
 
 	// Credentials replaces the SDK's chain.
-	Credentials aws.CredentialsProvider
+	Credentials aws.CredentialsProvider `yaml:"-"`
 	// Attempts is how often a request is sent at most, 4 if zero.
-	Attempts int
+	Attempts int `yaml:"-"`
 	// Timeout bounds connecting (a quarter of it), waiting for headers, and silence of a connection; 20 s if zero.
-	Timeout time.Duration
+	Timeout time.Duration `yaml:"-"`
 	// PartSize is the size of the parts of large bodies, 8 MiB if zero, at least 5 MiB. Bodies over twice the size are split.
-	PartSize int64
+	PartSize int64 `yaml:"-"`
 }
 
 // Store is a bucket. Create it with New.
@@ -90,7 +90,7 @@ type Store struct {
 
 // New loads the SDK's configuration and returns the store. It reads environment and files, and sends nothing.
 func New(ctx context.Context, o Options) (*Store, error) {
-	if err := o.check(); err != nil {
+	if err := o.Check(); err != nil {
 		return nil, fmt.Errorf("open s3://%s: %w", o.Bucket, err)
 	}
 	o = o.defaults()
@@ -162,7 +162,8 @@ func newStore(o Options, cfg aws.Config) *Store {
 	return st
 }
 
-func (o Options) check() error {
+// Check returns all that is wrong with the options at once, each as "setting: rule, got value", joined.
+func (o Options) Check() error {
 	var errs []error
 	if o.Bucket == "" {
 		errs = append(errs, errors.New("bucket: must not be empty"))
