@@ -63,6 +63,7 @@ func TestExitCodeIsTheCommands(t *testing.T) {
 
 // Whatever ends withservers, its servers end too.
 func TestServersEnd(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name  string
 		sig   syscall.Signal
