@@ -194,10 +194,10 @@ pipelines:
     output: {url: s3://b/x/out, s3: {endpoint: "` + endpoint + `"}}
 `
 	}
-	if err := read(t, text("http://two:9000")).Validate(nil); err != nil {
+	if err := read(t, text("http://two:9000")).Validate(Fns{}); err != nil {
 		t.Errorf("two endpoints: got %v", err)
 	}
-	if err := read(t, text("http://ONE:9000/")).Validate(nil); err == nil {
+	if err := read(t, text("http://ONE:9000/")).Validate(Fns{}); err == nil {
 		t.Error("one endpoint: got no problem")
 	}
 }
@@ -236,7 +236,7 @@ func TestWarnings(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := read(t, c.text)
-			if err := cfg.Validate(builtins()); err != nil {
+			if err := cfg.Validate(testFns()); err != nil {
 				t.Fatal(err)
 			}
 			var got []string
@@ -263,7 +263,7 @@ pipelines:
     index: {key: id, fields: {n: {latest: a}}}
     output: {url: file:///out}
 `)
-	if err := c.Validate(nil); err != nil {
+	if err := c.Validate(Fns{}); err != nil {
 		t.Fatal(err)
 	}
 	w := c.Warnings()
@@ -316,7 +316,7 @@ func TestAcceptedArithmeticHolds(t *testing.T) {
 		}
 		p.fill()
 		c.Pipelines = []*Pipeline{p}
-		if c.Validate(nil) != nil {
+		if c.Validate(Fns{}) != nil {
 			return
 		}
 		w, d, most, step := p.Window.Size, p.LongestOver(), p.WindowMax(), p.Granule()

@@ -25,7 +25,7 @@ func TestBadFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			body, want := splitMessages(string(data))
-			_, err = LoadValid(f, testEnv, builtins())
+			_, err = LoadValid(f, testEnv, testFns())
 			if err == nil {
 				t.Fatal("got no problem")
 			}
@@ -56,7 +56,7 @@ func splitMessages(text string) (body, messages string) {
 func TestProblemsComeInOneOrder(t *testing.T) {
 	var first string
 	for i := range 20 {
-		_, err := LoadValid("testdata/many_at_once.bad.yml", testEnv, builtins())
+		_, err := LoadValid("testdata/many_at_once.bad.yml", testEnv, testFns())
 		if got := fmt.Sprint(err); i == 0 {
 			first = got
 		} else if got != first {

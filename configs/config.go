@@ -1,6 +1,9 @@
 package configs
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 // OutputFormat is the number of the format in which panes are written. It is
 // part of every Hash: raising it makes each pipeline publish anew.
@@ -334,6 +337,17 @@ type Retain struct {
 	For   time.Duration `yaml:"for"`
 	Panes int           `yaml:"panes"`
 	Bases int           `yaml:"bases"`
+}
+
+// Options are the settings of the combine fn: Params, and nulls: keep where
+// NullsKeep is set. The map is the caller's.
+func (f Field) Options() map[string]any {
+	options := make(map[string]any, len(f.Params)+1)
+	maps.Copy(options, f.Params)
+	if f.NullsKeep {
+		options["nulls"] = "keep"
+	}
+	return options
 }
 
 // Args is what the combine fn reads as a list: "*" for Star, By for

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -105,8 +106,8 @@ func TestDocumentationNamesWhatIsRequired(t *testing.T) {
 	p.fill()
 	c.Pipelines = []*Pipeline{p}
 	var missing []string
-	problems, ok := c.Validate(nil).(Problems)
-	if !ok {
+	var problems Problems
+	if !errors.As(c.Validate(Fns{}), &problems) {
 		t.Fatal("an empty pipeline has no problem")
 	}
 	for _, m := range problems {
@@ -135,7 +136,7 @@ func TestDocumentedExampleLoads(t *testing.T) {
 	if !found {
 		t.Fatal("no example in the document")
 	}
-	if err := read(t, text).Validate(builtins()); err != nil {
+	if err := read(t, text).Validate(testFns()); err != nil {
 		t.Error(err)
 	}
 }

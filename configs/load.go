@@ -51,7 +51,7 @@ func Read(r io.Reader, name string, env Env) (*Config, error) {
 // LoadValid loads the file at path and validates it, so that all that is wrong
 // with it is reported at once: problems of the text first, then broken rules,
 // without those that only follow from a value that could not be read.
-func LoadValid(path string, env Env, fns []string) (*Config, error) {
+func LoadValid(path string, env Env, fns Fns) (*Config, error) {
 	c, err := Load(path, env)
 	var problems Problems
 	if errors.As(err, &problems); c == nil || err != nil && problems == nil {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/deltad/deltad/microbatch/combine"
 )
 
 // pipelineText is a valid configuration with lines added to the pipeline.
@@ -154,6 +156,33 @@ func TestFields(t *testing.T) {
 	}
 }
 
+// The keys of a field are told apart by the names of built-in fns: each must be
+// known here, and none may be the option of another that reads like a column.
+func TestBuiltinsAreThoseOfCombine(t *testing.T) {
+	for name := range combine.Builtins() {
+		if !slices.Contains(builtins(), name) {
+			t.Errorf("lacks %s", name)
+		}
+	}
+	for _, name := range builtins() {
+		if reason, refused := combine.Refused(name); refused {
+			t.Errorf("has %s, which is refused: %s", name, reason)
+		}
+	}
+}
+
+func TestWhatACombineFnIsGiven(t *testing.T) {
+	p := readPipeline(t, `index: {key: id, fields: {a: {set: x, cap: 3, nulls: keep}, b: {count: "*"}, c: {collect: {by: [y], fields: {z: {latest: z}}}}, d: {expr: "b"}}}`)
+	for i, want := range []string{"[x] map[cap:3 nulls:keep]", "[*] map[]", "[y] map[]", "[] map[]"} {
+		if f := p.Index.Fields[i]; fmt.Sprint(f.Args(), f.Options()) != want {
+			t.Errorf("%s: got %v %v, want %s", f.Name, f.Args(), f.Options(), want)
+		}
+	}
+	if len(p.Index.Fields[0].Params) != 1 {
+		t.Errorf("parameters after Options: got %v", p.Index.Fields[0].Params)
+	}
+}
+
 func TestEventTime(t *testing.T) {
 	for text, want := range map[string]EventTime{
 		"at":                        {Column: "at"},
@@ -225,7 +254,7 @@ func TestHarmlessText(t *testing.T) {
 }
 
 func TestMissingFileIsNoProblemOfText(t *testing.T) {
-	_, err := LoadValid(filepath.Join(t.TempDir(), "none.yaml"), nil, nil)
+	_, err := LoadValid(filepath.Join(t.TempDir(), "none.yaml"), nil, Fns{})
 	var ps Problems
 	if !errors.Is(err, os.ErrNotExist) || errors.As(err, &ps) {
 		t.Errorf("got %v", err)
@@ -291,7 +320,7 @@ func TestPasswordsAreNotShown(t *testing.T) {
 	for _, url := range []string{"postgres://u:s3cret@%zz/d", "mysql://u:s3cret@h/d", "postgres://u:s3cret@h/d", "u:s3cret@h"} {
 		c := read(t, pipelineText())
 		c.State.URL = url
-		if text := fmt.Sprint(c.Validate(nil), c.Warnings()); strings.Contains(text, "s3cret") {
+		if text := fmt.Sprint(c.Validate(Fns{}), c.Warnings()); strings.Contains(text, "s3cret") {
 			t.Errorf("%s: got %s", url, text)
 		}
 	}
@@ -319,11 +348,11 @@ func FuzzRead(f *testing.F) {
 		if c == nil {
 			return
 		}
-		invalid := c.Validate(builtins())
+		invalid := c.Validate(testFns())
 		_ = c.Warnings()
 		for _, p := range c.Pipelines {
-			if Hash(p) != Hash(p) {
-				t.Fatal("the hash of one pipeline differs")
+			if h := Hash(p); len(h) != 64 {
+				t.Fatalf("hash: got %q", h)
 			}
 			lines := Explain(p)
 			if err == nil && invalid == nil && p.WindowMax() < p.Reach() {

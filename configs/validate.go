@@ -10,11 +10,32 @@ import (
 	"time"
 )
 
+// Fns says which combine fns there are, so that this package need not know.
+type Fns struct {
+	// Names are those that exist; "expr" need not be among them. With nil the
+	// names in a configuration are not checked.
+	Names []string
+	// Refused, which may be nil, says why a well-known fn is not offered.
+	Refused func(name string) (reason string, ok bool)
+}
+
+// problem is the rule that a name breaks, if it does.
+func (fns Fns) problem(name string) (rule string, broken bool) {
+	if fns.Names == nil || name == FnExpr || slices.Contains(fns.Names, name) {
+		return "", false
+	}
+	if fns.Refused != nil {
+		if reason, ok := fns.Refused(name); ok {
+			return "must have a combine fn that is a monoid (" + reason + ")", true
+		}
+	}
+	names := slices.DeleteFunc(slices.Sorted(slices.Values(fns.Names)), func(s string) bool { return s == FnExpr })
+	return "must have a combine fn that exists (" + strings.Join(names, ", ") + " or expr)", true
+}
+
 // Validate returns everything that is wrong as Problems, or nil: in the order
-// of the file's sections and, within pipelines, in the order of the file. fns
-// are the names of the combine fns that exist; "expr" need not be among them;
-// nil leaves the names of fns unchecked.
-func (c *Config) Validate(fns []string) error {
+// of the file's sections and, within pipelines, in the order of the file.
+func (c *Config) Validate(fns Fns) error {
 	var ps Problems
 	c.validateProcess(&ps)
 	if len(c.Pipelines) == 0 {
@@ -106,9 +127,9 @@ func required(ps *Problems, path, got string) bool {
 	return got != ""
 }
 
-func oneOf(ps *Problems, path, got string, allowed ...string) bool {
+func oneOf(ps *Problems, path, got string, allowed ...string) {
 	if slices.Contains(allowed, got) {
-		return true
+		return
 	}
 	rule := "must be " + strings.Join(allowed[:len(allowed)-1], ", ") + " or " + allowed[len(allowed)-1]
 	if len(allowed) == 1 {
@@ -118,7 +139,6 @@ func oneOf(ps *Problems, path, got string, allowed ...string) bool {
 		got = `""`
 	}
 	ps.add(path, rule, got)
-	return false
 }
 
 func notNegative(ps *Problems, path string, d time.Duration) {

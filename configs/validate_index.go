@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-func (x Index) validate(ps *Problems, path string, granule time.Duration, fns []string) {
+func (x Index) validate(ps *Problems, path string, granule time.Duration, fns Fns) {
 	if len(x.Key) == 0 {
 		ps.add(path+".key", "must name at least one column", "none")
 	}
@@ -63,10 +63,9 @@ func (f Field) validateName(ps *Problems, path string, before []Field) {
 	}
 }
 
-func (f Field) validate(ps *Problems, path string, granule time.Duration, fns []string) {
-	if fns != nil && f.Fn != FnExpr && !slices.Contains(fns, f.Fn) {
-		names := slices.DeleteFunc(slices.Sorted(slices.Values(fns)), func(s string) bool { return s == FnExpr })
-		ps.add(path, "must have a combine fn that exists ("+strings.Join(names, ", ")+" or expr)", f.Fn)
+func (f Field) validate(ps *Problems, path string, granule time.Duration, fns Fns) {
+	if rule, broken := fns.problem(f.Fn); broken {
+		ps.add(path, rule, f.Fn)
 		return
 	}
 	if f.Over < 0 {
@@ -118,7 +117,7 @@ func (f Field) validateExpr(ps *Problems, path string) {
 	}
 }
 
-func (f Field) validateCollect(ps *Problems, path string, fns []string) {
+func (f Field) validateCollect(ps *Problems, path string, fns Fns) {
 	if len(f.By) == 0 {
 		ps.add(path+".by", "must name at least one column", "none")
 	}

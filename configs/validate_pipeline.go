@@ -12,7 +12,7 @@ import (
 )
 
 // validate checks one pipeline, section by section as in the file.
-func (p *Pipeline) validate(ps *Problems, fns []string) {
+func (p *Pipeline) validate(ps *Problems, fns Fns) {
 	path := join("pipelines", p.Name)
 	if !validName(p.Name) {
 		ps.add(path, "must be named with at most 63 letters, digits, - and _, a letter or digit first", fmt.Sprintf("%q", short(p.Name)))
