@@ -134,7 +134,7 @@ func Transition(from, to Current) error {
 		if !from.sameTargets(to) {
 			return bad("targets differ")
 		}
-		if !from.PublishedAt.Equal(to.PublishedAt.Time) {
+		if from.Version > 0 && !from.PublishedAt.Equal(to.PublishedAt.Time) {
 			return bad("published_at differs")
 		}
 		return nil
