@@ -111,7 +111,11 @@ func (w *Watcher) changed(ctx context.Context) {
 	if last.Exists && !last.Owner.Same(now.Owner) && now.Reason != sink.Claim && now.Reason != sink.Adopt && now.Reason != sink.Recover {
 		w.broke("version %d: epoch %d wrote without a claim", now.Version, now.Owner.Epoch)
 	}
-	if err := sink.Transition(last.Current, now.Current); err != nil {
+	before := last.Current
+	if now.Reason == sink.Recover {
+		before = sink.Current{} // it was lost
+	}
+	if err := sink.Transition(before, now.Current); err != nil {
 		w.broke("version %d: %v", now.Version, err)
 	}
 	for _, id := range last.Condemned {
