@@ -190,18 +190,32 @@ const batchRows = 2048
 // another between two batches, and does not change otherwise. An empty object
 // has no rows and is no error. The context is looked at between batches.
 func Scan(ctx context.Context, blob Blob, req Request, emit func(*column.Batch) error) (res Result, err error) {
-	defer guard(blob, &err)
+	g := guard{blob: blob}
+	defer g.recover(&err)
 	if emit == nil {
 		return Result{}, errors.New("scan without emit")
 	}
-	return run(ctx, blob, req, emit)
+	if reject := req.Reject; reject != nil {
+		req.Reject = func(r RejectedRow) {
+			g.callee = true
+			reject(r)
+			g.callee = false
+		}
+	}
+	return run(ctx, blob, req, func(b *column.Batch) error {
+		g.callee = true
+		err := emit(b)
+		g.callee = false
+		return err
+	})
 }
 
 // Observe returns the type of each requested column in the object: from the
 // footer alone in Parquet, from a full pass over the rows in a text format.
 // As is ignored.
 func Observe(ctx context.Context, blob Blob, req Request) (types []column.Type, err error) {
-	defer guard(blob, &err)
+	g := guard{blob: blob}
+	defer g.recover(&err)
 	cols := make([]Column, len(req.Columns))
 	copy(cols, req.Columns)
 	for i := range cols {
@@ -234,10 +248,20 @@ func run(ctx context.Context, blob Blob, req Request, emit func(*column.Batch) e
 	return res, err
 }
 
-// guard turns a panic of a decoder into an error of the object.
-func guard(blob Blob, err *error) {
+// guard turns a panic of a decoder into an error of the object. A panic of the
+// callee is not the object's fault: it passes.
+type guard struct {
+	blob   Blob
+	callee bool // control is with emit or Reject
+}
+
+// recover must be deferred itself.
+func (g *guard) recover(err *error) {
+	if g.callee {
+		return
+	}
 	if p := recover(); p != nil {
-		*err = fmt.Errorf("scan %s: malformed: %v\n%s", blob.Key(), p, frames(debug.Stack()))
+		*err = fmt.Errorf("scan %s: malformed: %v\n%s", g.blob.Key(), p, frames(debug.Stack()))
 	}
 }
 
