@@ -188,9 +188,9 @@ type Report struct {
 
 // memory is what a leader remembers of CURRENT between steps.
 type memory struct {
-	head    sink.Head
-	live    *sink.Manifest
-	ref     sink.Ref
+	head sink.Head
+	live *sink.Manifest
+	ref  sink.Ref
 	// claimed says that CURRENT is this tenure's; reconciled that the state
 	// store is known to agree with it.
 	claimed, reconciled bool

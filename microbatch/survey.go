@@ -175,4 +175,3 @@ func (p *Pipeline) Plan(ctx context.Context, now time.Time) (Plan, error) {
 	}
 	return Decide(p.set.Rule, p.set.Calendar, s.facts)
 }
-

@@ -1,0 +1,172 @@
+// Package app is deltad's command line. Programs that bring combine fns of
+// their own call Main with them.
+//
+// What every command promises: results on stdout, in text or with -o json
+// alone; logs and progress on stderr. Exit codes: 0 done (also idle), 1
+// failed, 2 usage or configuration, 3 standby.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/deltad/deltad/cmd/deltad/daemon"
+	"github.com/deltad/deltad/configs"
+	"github.com/deltad/deltad/microbatch/combine"
+)
+
+// Exit codes.
+const (
+	exitDone    = 0
+	exitFailed  = 1
+	exitUsage   = 2
+	exitStandby = 3
+)
+
+// Options are what a program gives to Main.
+type Options struct {
+	Args           []string
+	Stdout, Stderr io.Writer
+	// Combiners are added to the built-in combine fns, by name.
+	Combiners map[string]combine.Builder
+}
+
+// Main runs one command line and returns the exit code. The first SIGINT or
+// SIGTERM asks for a stop, a second one ends the process at once.
+func Main(o Options) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // the next signal has its default effect
+	return Run(ctx, o)
+}
+
+// Run is Main without signals.
+func Run(ctx context.Context, o Options) int {
+	c := &cli{out: o.Stdout, errs: o.Stderr, fns: combine.Builtins()}
+	for name, b := range o.Combiners {
+		c.fns[name] = b
+	}
+	root := c.root()
+	root.SetArgs(o.Args)
+	root.SetOut(o.Stdout)
+	root.SetErr(o.Stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	var coded *exitError
+	if errors.As(err, &coded) {
+		if coded.err != nil {
+			fmt.Fprintln(o.Stderr, "deltad:", coded.err)
+		}
+		return coded.code
+	}
+	fmt.Fprintln(o.Stderr, "deltad:", err)
+	return exitUsage // what cobra itself refuses is usage
+}
+
+// exitError is an error with its exit code; a nil err was reported already.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return fmt.Sprint(e.err) }
+func (e *exitError) Unwrap() error { return e.err }
+
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{exitFailed, err}
+}
+
+func usage(err error) error { return &exitError{exitUsage, err} }
+
+// cli is what the commands share.
+type cli struct {
+	out, errs io.Writer
+	fns       map[string]combine.Builder
+
+	config   string
+	output   string
+	pipeline string
+	logLevel string
+}
+
+// Version is the build's version, set by the linker.
+var Version = "0.1.0"
+
+func (c *cli) root() *cobra.Command {
+	root := &cobra.Command{
+		Use: "deltad", Short: "deltad keeps a delta index fresh, one bounded step at a time",
+		SilenceUsage: true, SilenceErrors: true, Version: Version,
+	}
+	f := root.PersistentFlags()
+	f.StringVarP(&c.config, "config", "c", "deltad.yaml", "configuration file")
+	f.StringVarP(&c.output, "output", "o", "text", "output format: text or json")
+	f.StringVar(&c.pipeline, "pipeline", "", "work on this pipeline only")
+	f.StringVar(&c.logLevel, "log-level", "info", "debug, info, warn or error")
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if c.output != "text" && c.output != "json" {
+			return usage(fmt.Errorf("--output: must be text or json, got %q", c.output))
+		}
+		return nil
+	}
+	root.AddCommand(c.runCommand())
+	return root
+}
+
+// load reads the configuration; whatever is wrong with it is a usage error.
+func (c *cli) load() (*configs.Config, error) {
+	names := make([]string, 0, len(c.fns))
+	for name := range c.fns {
+		names = append(names, name)
+	}
+	cfg, err := configs.LoadValid(c.config, os.LookupEnv, configs.Fns{Names: names, Refused: combine.Refused})
+	if err != nil {
+		return nil, usage(err)
+	}
+	for _, p := range cfg.Pipelines {
+		if _, err := daemon.Compile(p, c.fns); err != nil {
+			return nil, usage(err)
+		}
+	}
+	return cfg, nil
+}
+
+// open loads the configuration and opens what it names.
+func (c *cli) open(ctx context.Context, o daemon.Options) (*daemon.App, error) {
+	cfg, err := c.load()
+	if err != nil {
+		return nil, err
+	}
+	daemon.LimitHeap(cfg)
+	if o.Log, err = c.logger(); err != nil {
+		return nil, usage(err)
+	}
+	o.Only, o.Combiners, o.Build = c.pipeline, c.fns, "deltad "+Version
+	a, err := daemon.Open(ctx, cfg, o)
+	return a, failed(err)
+}
+
+// logger writes JSON lines to stderr.
+func (c *cli) logger() (*zap.Logger, error) {
+	level, err := zapcore.ParseLevel(c.logLevel)
+	if err != nil {
+		return nil, fmt.Errorf("--log-level: %w", err)
+	}
+	enc := zap.NewProductionEncoderConfig()
+	enc.EncodeTime = zapcore.RFC3339TimeEncoder
+	enc.EncodeDuration = zapcore.MillisDurationEncoder
+	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(zapcore.AddSync(c.errs)), level)), nil
+}

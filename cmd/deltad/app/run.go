@@ -1,0 +1,110 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deltad/deltad/cmd/deltad/daemon"
+	"github.com/deltad/deltad/microbatch"
+)
+
+func (c *cli) runCommand() *cobra.Command {
+	var once, noCache bool
+	var now, role string
+	cmd := &cobra.Command{
+		Use: "run", Short: "run the daemon; with --once take one step and exit", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			at := time.Now()
+			if now != "" {
+				t, err := time.Parse(time.RFC3339Nano, now)
+				if err != nil || !once {
+					return usage(errors.New("--now: an RFC 3339 time such as 2026-11-30T10:00:00Z, only with --once"))
+				}
+				at = t
+			}
+			if role != "all" && role != "delta" && role != "full" {
+				return usage(fmt.Errorf("--role: must be all, delta or full, got %q", role))
+			}
+			a, err := c.open(cmd.Context(), daemon.Options{NoCache: noCache})
+			if err != nil {
+				return err
+			}
+			defer a.Close()
+			if once {
+				return c.once(cmd.Context(), a, at)
+			}
+			if err := a.Probe(cmd.Context()); err != nil {
+				return failed(err)
+			}
+			return failed(a.Serve(cmd.Context()))
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&once, "once", false, "take one step and exit")
+	f.BoolVar(&noCache, "no-cache", false, "read everything anew in every run")
+	f.StringVar(&now, "now", "", "the clock of the step, only with --once")
+	f.StringVar(&role, "role", "all", "what this process may lead: all, delta or full")
+	return cmd
+}
+
+// stepLine is what run --once prints of a pipeline.
+type stepLine struct {
+	Pipeline  string  `json:"pipeline"`
+	Outcome   string  `json:"outcome"`
+	Watermark *string `json:"watermark"`
+	RunID     string  `json:"run_id,omitempty"`
+	Documents int64   `json:"documents"`
+	Manifest  string  `json:"manifest,omitempty"`
+	Error     string  `json:"error,omitempty"`
+	Why       string  `json:"why,omitempty"`
+}
+
+func lineOf(r microbatch.Report) stepLine {
+	l := stepLine{Pipeline: r.Pipeline, Outcome: string(r.Outcome), RunID: r.RunID, Documents: r.Documents, Manifest: r.Manifest, Why: r.Why}
+	if !r.Watermark.IsZero() {
+		s := r.Watermark.UTC().Format(time.RFC3339Nano)
+		l.Watermark = &s
+	}
+	if r.Err != nil {
+		l.Error, l.Why = r.Err.Error(), ""
+	}
+	return l
+}
+
+// once takes one step of each pipeline. The exit code is that of the worst.
+func (c *cli) once(ctx context.Context, a *daemon.App, now time.Time) error {
+	code := exitDone
+	for _, p := range a.Pipes {
+		r := p.Pipeline().Once(ctx, now, microbatch.StepOptions{KeepGarbage: true})
+		l := lineOf(r)
+		if c.output == "json" {
+			if err := json.NewEncoder(c.out).Encode(l); err != nil {
+				return failed(err)
+			}
+		} else {
+			fmt.Fprintf(c.out, "%s: %s", l.Pipeline, l.Outcome)
+			if l.Watermark != nil {
+				fmt.Fprintf(c.out, " at %s, %d documents", *l.Watermark, l.Documents)
+			}
+			if l.Why+l.Error != "" {
+				fmt.Fprintf(c.out, ": %s%s", l.Why, l.Error)
+			}
+			fmt.Fprintln(c.out)
+		}
+		switch {
+		case r.Err != nil || r.Outcome == microbatch.WasHeld:
+			code = exitFailed
+		case r.Outcome == microbatch.Standby && code == exitDone:
+			code = exitStandby
+		}
+	}
+	if code != exitDone {
+		return &exitError{code: code}
+	}
+	return nil
+}

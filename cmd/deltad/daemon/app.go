@@ -1,0 +1,185 @@
+// Package daemon wires deltad: from a configuration to open stores, pipelines,
+// metrics, and a process that serves them. It decides nothing itself; commands
+// (package app) and the admin endpoint (package admin) stand on it.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/deltad/deltad/configs"
+	"github.com/deltad/deltad/microbatch/combine"
+	"github.com/deltad/deltad/store"
+	"github.com/deltad/deltad/watermark"
+	"github.com/deltad/deltad/watermark/postgres"
+	"github.com/deltad/deltad/watermark/sqlite"
+)
+
+// Options are what a process adds to the configuration. Zero values take the
+// defaults.
+type Options struct {
+	Log *zap.Logger
+	// Only names the one pipeline to work on; empty means all.
+	Only string
+	// Combiners are the combine fns there are; nil means combine.Builtins.
+	Combiners map[string]combine.Builder
+	NoCache   bool
+	Build     string
+	LeaseTTL  time.Duration
+	// Grace is how long a run in hand may go on after a stop was asked for.
+	Grace time.Duration
+	// Mem are the stores that mem:// URLs name, for tests.
+	Mem map[string]store.Store
+	// Trace is told where each run stands, for tests.
+	Trace func(step string)
+}
+
+// App is a configuration with everything opened that it names.
+type App struct {
+	Config   *configs.Config
+	Log      *zap.Logger
+	State    watermark.Store
+	Pipes    []*Pipe
+	Metrics  *Metrics
+	Instance string
+
+	options    Options
+	ids        *ids
+	workers    int
+	cacheBytes int64
+}
+
+// NewID returns a ULID that this process never returned before.
+func (a *App) NewID() string { return a.ids.next() }
+
+// Open opens the state store, migrates it, and opens every pipeline's stores.
+// The configuration must be valid. Close it when done.
+func Open(ctx context.Context, c *configs.Config, o Options) (*App, error) {
+	a, err := prepare(c, o)
+	if err != nil {
+		return nil, err
+	}
+	if a.State, err = openState(ctx, c.State); err != nil {
+		return nil, err
+	}
+	if err := a.finish(ctx); err != nil {
+		return nil, errors.Join(err, a.State.Close())
+	}
+	return a, nil
+}
+
+func prepare(c *configs.Config, o Options) (*App, error) {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.Combiners == nil {
+		o.Combiners = combine.Builtins()
+	}
+	if o.LeaseTTL == 0 {
+		o.LeaseTTL = 30 * time.Second
+	}
+	if o.Grace == 0 {
+		o.Grace = 25 * time.Second
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("find the host's name: %w", err)
+	}
+	a := &App{
+		Config: c, Log: o.Log, Metrics: NewMetrics(), options: o, ids: newIDs(),
+		Instance: fmt.Sprintf("%s/%d", host, os.Getpid()),
+	}
+	a.workers, a.cacheBytes = budget(c)
+	return a, nil
+}
+
+func (a *App) finish(ctx context.Context) error {
+	if _, err := a.State.Migrate(ctx); err != nil {
+		return fmt.Errorf("prepare the state store: %w", err)
+	}
+	for _, p := range a.Config.Pipelines {
+		if a.options.Only != "" && p.Name != a.options.Only {
+			continue
+		}
+		pipe, err := a.openPipe(ctx, p)
+		if err != nil {
+			return err
+		}
+		a.Pipes = append(a.Pipes, pipe)
+	}
+	if len(a.Pipes) == 0 {
+		return fmt.Errorf("there is no pipeline %q in the configuration", a.options.Only)
+	}
+	for _, p := range a.Pipes {
+		a.Metrics.Register(p.Config.Name)
+	}
+	return nil
+}
+
+// Pipe returns the pipeline of that name; with an empty name the only one.
+func (a *App) Pipe(name string) (*Pipe, error) {
+	if name == "" && len(a.Pipes) == 1 {
+		return a.Pipes[0], nil
+	}
+	var names []string
+	for _, p := range a.Pipes {
+		if p.Config.Name == name {
+			return p, nil
+		}
+		names = append(names, p.Config.Name)
+	}
+	if name == "" {
+		return nil, fmt.Errorf("name one of the pipelines %s with --pipeline", strings.Join(names, ", "))
+	}
+	return nil, fmt.Errorf("there is no pipeline %q; there are %s", name, strings.Join(names, ", "))
+}
+
+// Close lets go of the state store.
+func (a *App) Close() error { return a.State.Close() }
+
+// Probe asks each output store whether it keeps the conditions that
+// publishing stands on.
+func (a *App) Probe(ctx context.Context) error {
+	for _, p := range a.Pipes {
+		if err := store.Probe(ctx, p.Out, "state/probe/"); err != nil {
+			return fmt.Errorf("pipelines.%s.output.url: %w", p.Config.Name, err)
+		}
+	}
+	return nil
+}
+
+// Serve runs every pipeline until ctx ends and lets runs in hand finish.
+func (a *App) Serve(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, p := range a.Pipes {
+		schedule, err := p.Schedule()
+		if err != nil {
+			return fmt.Errorf("pipelines.%s.%w", p.Config.Name, err)
+		}
+		pipeline := p.Pipeline()
+		g.Go(func() error { return pipeline.Serve(ctx, schedule) })
+	}
+	return g.Wait()
+}
+
+// openState opens the state store that a URL names.
+func openState(ctx context.Context, c configs.State) (watermark.Store, error) {
+	if path, ok := strings.CutPrefix(c.URL, "sqlite://"); ok {
+		return sqlite.Open(ctx, sqlite.Options{Path: path})
+	}
+	o := postgres.Options{URL: c.URL}
+	if c.PasswordFile != "" {
+		o.Password = func(context.Context) (string, error) {
+			secret, _, err := c.Password()
+			return secret, err
+		}
+	}
+	return postgres.Open(ctx, o)
+}

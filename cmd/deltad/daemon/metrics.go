@@ -1,0 +1,162 @@
+package daemon
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/deltad/deltad/microbatch"
+	"github.com/deltad/deltad/store"
+)
+
+// Metrics are the process's series. All of them exist from the start, at zero,
+// so that an alarm on a rate never waits for the first event.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	runs        *prometheus.CounterVec
+	duration    *prometheus.HistogramVec
+	watermark   *prometheus.GaugeVec
+	uncovered   *prometheus.GaugeVec
+	quarantined *prometheus.GaugeVec
+	late        *prometheus.CounterVec
+	leader      *prometheus.GaugeVec
+	epoch       *prometheus.GaugeVec
+	documents   *prometheus.GaugeVec
+	requests    *prometheus.CounterVec
+	storeBytes  *prometheus.CounterVec
+	storeTime   *prometheus.HistogramVec
+
+	mu struct {
+		sync.Mutex
+		last map[string]microbatch.Report
+	}
+}
+
+var outcomes = [...]microbatch.Outcome{
+	microbatch.Advanced, microbatch.Refined, microbatch.WasIdle, microbatch.Standby, microbatch.WasHeld, microbatch.Failed,
+}
+
+// NewMetrics returns metrics with a registry of their own.
+func NewMetrics() *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	m.mu.last = map[string]microbatch.Report{}
+	p := []string{"pipeline"}
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, p)
+		m.registry.MustRegister(v)
+		return v
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		m.registry.MustRegister(v)
+		return v
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+		m.registry.MustRegister(v)
+		return v
+	}
+	m.runs = counter("deltad_runs_total", "Steps by how they ended.", "pipeline", "outcome")
+	m.duration = histogram("deltad_run_duration_seconds", "How long a step took.", prometheus.ExponentialBuckets(0.005, 2, 16), "pipeline")
+	m.watermark = gauge("deltad_watermark_timestamp_seconds", "Start of the newest partition committed.")
+	m.uncovered = gauge("deltad_uncovered_partitions", "Partitions in the gaps that the live pane names.")
+	m.quarantined = gauge("deltad_quarantined_partitions", "Partitions seen and never used for progress.")
+	m.late = counter("deltad_late_objects_total", "Objects that came after every rule of coverage.", "pipeline")
+	m.leader = gauge("deltad_leader", "1 where this process leads the pipeline.")
+	m.epoch = gauge("deltad_epoch", "Epoch of this process's last lease.")
+	m.documents = gauge("deltad_documents", "Documents of the live pane.")
+	m.requests = counter("deltad_store_requests_total", "Calls of object stores.", "op", "outcome")
+	m.storeBytes = counter("deltad_store_bytes_total", "Bytes of bodies read from and offered to object stores.", "op")
+	m.storeTime = histogram("deltad_store_request_duration_seconds", "How long calls of object stores took.", prometheus.ExponentialBuckets(0.001, 2.5, 12), "op")
+	for _, op := range store.Ops {
+		m.storeBytes.WithLabelValues(op)
+		m.storeTime.WithLabelValues(op)
+		for _, o := range store.Outcomes {
+			m.requests.WithLabelValues(op, o)
+		}
+	}
+	m.registry.MustRegister(&ages{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Register makes the series of a pipeline.
+func (m *Metrics) Register(pipeline string) {
+	for _, o := range outcomes {
+		m.runs.WithLabelValues(pipeline, string(o))
+	}
+	m.duration.WithLabelValues(pipeline)
+	m.late.WithLabelValues(pipeline)
+	for _, g := range []*prometheus.GaugeVec{m.watermark, m.uncovered, m.quarantined, m.leader, m.epoch, m.documents} {
+		g.WithLabelValues(pipeline)
+	}
+}
+
+// Observe takes a step's report in.
+func (m *Metrics) Observe(r microbatch.Report) {
+	m.runs.WithLabelValues(r.Pipeline, string(r.Outcome)).Inc()
+	if r.Outcome == microbatch.Standby {
+		m.leader.WithLabelValues(r.Pipeline).Set(0)
+	} else {
+		m.duration.WithLabelValues(r.Pipeline).Observe(r.Duration.Seconds())
+		m.leader.WithLabelValues(r.Pipeline).Set(1)
+		m.epoch.WithLabelValues(r.Pipeline).Set(float64(r.Epoch))
+		m.quarantined.WithLabelValues(r.Pipeline).Set(float64(r.Quarantined))
+		m.late.WithLabelValues(r.Pipeline).Add(float64(r.Late))
+	}
+	if !r.Watermark.IsZero() {
+		m.watermark.WithLabelValues(r.Pipeline).Set(float64(r.Watermark.Unix()))
+		m.uncovered.WithLabelValues(r.Pipeline).Set(float64(r.Uncovered))
+		m.documents.WithLabelValues(r.Pipeline).Set(float64(r.Documents))
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.last[r.Pipeline] = r
+}
+
+// Last is the newest report of a pipeline; ok is false before the first.
+func (m *Metrics) Last(pipeline string) (r microbatch.Report, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok = m.mu.last[pipeline]
+	return r, ok
+}
+
+// ObserveStore takes one call of a store in.
+func (m *Metrics) ObserveStore(op, outcome string, elapsed time.Duration, bytes int64) {
+	m.requests.WithLabelValues(op, outcome).Inc()
+	m.storeBytes.WithLabelValues(op).Add(float64(max(0, bytes)))
+	m.storeTime.WithLabelValues(op).Observe(elapsed.Seconds())
+}
+
+// Handler serves the series.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// ages are the series that grow by themselves between steps.
+type ages struct{ m *Metrics }
+
+var (
+	dataAge = prometheus.NewDesc("deltad_data_age_seconds", "Now less the watermark: how old the newest data in the live pane is.", []string{"pipeline"}, nil)
+	baseAge = prometheus.NewDesc("deltad_base_age_seconds", "Now less the cut of the base; 0 without one.", []string{"pipeline"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (a *ages) Describe(ch chan<- *prometheus.Desc) { ch <- dataAge; ch <- baseAge }
+
+// Collect implements prometheus.Collector.
+func (a *ages) Collect(ch chan<- prometheus.Metric) {
+	a.m.mu.Lock()
+	defer a.m.mu.Unlock()
+	for name, r := range a.m.mu.last {
+		if !r.Watermark.IsZero() {
+			ch <- prometheus.MustNewConstMetric(dataAge, prometheus.GaugeValue, time.Since(r.Watermark).Seconds(), name)
+		}
+		ch <- prometheus.MustNewConstMetric(baseAge, prometheus.GaugeValue, 0, name)
+	}
+}
