@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,7 +30,8 @@ func server(t testing.TB) string {
 	return dsn
 }
 
-// base is a database of a test; tune changes the options of its handles.
+// base is a schema of its own in the database of this test run, as fast to
+// make as a database is slow; tune changes the options of its handles.
 type base struct {
 	url  string
 	tune func(*Options)
@@ -37,27 +39,62 @@ type base struct {
 
 func fresh(t testing.TB) watermarktest.Database { return newBase(t, nil) }
 
+// shared is the database of this test run.
+var shared struct {
+	once sync.Once
+	url  *url.URL
+	drop func() error
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared.drop != nil {
+		if err := shared.drop(); err != nil {
+			fmt.Fprintln(os.Stderr, "drop the test database:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func execOn(dsn, sql string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, sql)
+	return err
+}
+
 func newBase(t testing.TB, tune func(*Options)) base {
 	t.Helper()
 	admin := server(t)
-	name := "deltad_test_" + strings.ToLower(watermarktest.ID())
-	run := func(sql string) {
-		conn, err := pgx.Connect(context.Background(), admin)
-		if err != nil {
-			t.Fatal(err)
+	shared.once.Do(func() {
+		name := "deltad_test_" + strings.ToLower(watermarktest.ID())
+		if shared.url, shared.err = url.Parse(admin); shared.err != nil {
+			return
 		}
-		defer conn.Close(context.Background())
-		if _, err := conn.Exec(context.Background(), sql); err != nil {
-			t.Fatal(err)
+		if shared.err = execOn(admin, "create database "+name); shared.err != nil {
+			return
 		}
+		shared.url.Path = "/" + name
+		shared.drop = func() error { return execOn(admin, "drop database "+name+" with (force)") }
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
 	}
-	run("create database " + name)
-	t.Cleanup(func() { run("drop database " + name + " with (force)") })
-	u, err := url.Parse(admin)
-	if err != nil {
-		t.Fatalf("DELTAD_TEST_PG: %v", err)
+	schema := "s" + strings.ToLower(watermarktest.ID())
+	if err := execOn(shared.url.String(), "create schema "+schema); err != nil {
+		t.Fatal(err)
 	}
-	u.Path = "/" + name
+	u := *shared.url
+	q := u.Query()
+	q.Set("search_path", schema)
+	u.RawQuery = q.Encode()
 	return base{url: u.String(), tune: tune}
 }
 
@@ -88,16 +125,7 @@ func (b base) conn(t testing.TB) *pgx.Conn {
 	return conn
 }
 
-func (b base) Exec(t testing.TB, sql string) error {
-	t.Helper()
-	conn, err := pgx.Connect(context.Background(), b.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	_, err = conn.Exec(context.Background(), sql)
-	return err
-}
+func (b base) Exec(t testing.TB, sql string) error { return execOn(b.url, sql) }
 
 func TestConformance(t *testing.T) { watermarktest.Run(t, fresh) }
 

@@ -160,9 +160,14 @@ func (s journal) PublishRun(ctx context.Context, l watermark.Lease, p watermark.
 		return watermark.Published{}, c.err
 	}
 	var out watermark.Published
+	mine := false // an earlier run of this call got as far as COMMIT
 	err := s.c.update(ctx, "publish run "+p.Run.ID, func(q *query) (err error) {
-		out, err = publish(q, l, p, counts)
-		return err
+		if out, err = publish(q, l, p, counts); err != nil {
+			return err
+		}
+		out.Already = out.Already && !mine
+		mine = !out.Already
+		return nil
 	})
 	if err != nil {
 		return watermark.Published{}, err
