@@ -34,6 +34,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go/logging"
 )
 
 // Values of Options.Checksum.
@@ -97,6 +98,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	load := []func(*config.LoadOptions) error{
 		// The SDK can give its CA bundle only to a client of its own type, so ours is one and is wrapped afterwards.
 		config.WithHTTPClient(httpClient(o.Timeout)),
+		config.WithLogger(logging.Nop{}), // what matters is in the errors; stderr is not the SDK's
 		config.WithRetryer(func() aws.Retryer { return retryer(o.Attempts) }),
 	}
 	if o.Region != "" {
