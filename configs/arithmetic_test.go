@@ -202,6 +202,8 @@ pipelines:
 	}
 }
 
+const unbuiltFull = "pipelines.p.full: has an effect on checks and window.max alone: full indexes are not built yet, got a section"
+
 func TestWarnings(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -220,13 +222,15 @@ func TestWarnings(t *testing.T) {
 				"pipelines.p.index.fields.n.over: should be set: without a full section sum over all is over the coverage, whose length varies, got nothing",
 				"pipelines.p.index.fields.c.over: should be set: without a full section collect over all is over the coverage, whose length varies, got nothing",
 			}},
-		{name: "sum over all with a base", text: pipelineText(`index: {key: id, fields: {n: {sum: a}}}`, "full: {}")},
+		{name: "sum over all with a base", text: pipelineText(`index: {key: id, fields: {n: {sum: a}}}`, "full: {}"), want: []string{unbuiltFull}},
+		{name: "guards", text: pipelineText("guards: {min_documents: 1}"),
+			want: []string{"pipelines.p.guards: has no effect: guards are not built yet, got a section"}},
 		{name: "S3 options of files", text: strings.Replace(pipelineText(), "format:", "s3: {region: x}, format:", 1),
 			want: []string{"pipelines.p.source.s3: has no effect on files, got file:///in"}},
 		{name: "never skipped", text: pipelineText("errors: {skip_after: 0}"),
 			want: []string{"pipelines.p.errors.skip_after: should not be 0: one unreadable object then holds the pipeline until somebody skips it, got 0"}},
 		{name: "support beyond the next", text: pipelineText(`full: {schedule: "0 * * * *", support_previous_for: 2h}`),
-			want: []string{"pipelines.p.full.support_previous_for: should be at most the schedule interval (1h), only one previous base is supported, got 2h"}},
+			want: []string{unbuiltFull, "pipelines.p.full.support_previous_for: should be at most the schedule interval (1h), only one previous base is supported, got 2h"}},
 		{name: "chained", text: pipelineText() + `  q:
     source: {url: file:///out, layout: "%s", format: parquet}
     window: {size: 1h}

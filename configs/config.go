@@ -233,9 +233,10 @@ type Field struct {
 	Star bool
 	// Expr is the expression of FnExpr.
 	Expr string
-	// By and Fields are of FnCollect: the columns that name a sub-entity and
-	// the fields of each. DeleteWhen says of a record whether it deletes its
-	// sub-entity. Fields of a Field have no Over.
+	// By and Fields are of FnCollect: the column that names a sub-entity and
+	// the fields of each, which have neither Over nor Where. DeleteWhen says of
+	// a record whether it deletes its sub-entity; Validate refuses it until
+	// that is built.
 	By         []string
 	Fields     []Field
 	DeleteWhen string

@@ -118,10 +118,17 @@ func (f Field) validateExpr(ps *Problems, path string) {
 }
 
 func (f Field) validateCollect(ps *Problems, path string, fns Fns) {
-	if len(f.By) == 0 {
-		ps.add(path+".by", "must name at least one column", "none")
+	if len(f.By) != 1 {
+		got := "none"
+		if len(f.By) > 1 {
+			got = strings.Join(f.By, ", ")
+		}
+		ps.add(path+".by", "must name exactly one column", got)
 	}
 	validColumns(ps, path+".by", f.By)
+	if f.DeleteWhen != "" {
+		ps.add(path+".delete_when", "must not be set (deletes within a collect are not built yet)", f.DeleteWhen)
+	}
 	if len(f.Fields) == 0 {
 		ps.add(path+".fields", "must hold at least one field", "none")
 	}
@@ -133,6 +140,13 @@ func (f Field) validateCollect(ps *Problems, path string, fns Fns) {
 		if sub.OverSet {
 			ps.add(at+".over", "must be set on the collect, for all its fields", overText(sub))
 			sub.Over = 0
+		}
+		if sub.Where != "" {
+			ps.add(at+".where", "must be set on the collect, for all its fields", sub.Where)
+		}
+		if sub.Fn == FnExpr || sub.Fn == FnCollect {
+			ps.add(at, "must have a combine fn over columns", sub.Fn)
+			continue
 		}
 		sub.validateName(ps, at, f.Fields[:i])
 		sub.validate(ps, at, 0, fns)

@@ -45,6 +45,12 @@ func (p *Pipeline) warn(ps *Problems) {
 			ps.add(path+".window.size", "should be at least four granules ("+FormatDuration(four)+"), or one late partition is out of reach", FormatDuration(p.Window.Size))
 		}
 	}
+	if p.Full != nil {
+		ps.add(path+".full", "has an effect on checks and window.max alone: full indexes are not built yet", "a section")
+	}
+	if p.Guards != (Guards{}) {
+		ps.add(path+".guards", "has no effect: guards are not built yet", "a section")
+	}
 	if p.Full == nil {
 		for _, f := range p.Index.Fields {
 			if !f.OverSet && additive(f) {
