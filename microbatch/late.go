@@ -1,41 +1,42 @@
 package microbatch
 
 import (
-	"bytes"
 	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/watermark"
 )
 
-// memberSize is the length of one object's digest in LedgerEntry.Members:
-// enough that two objects of one partition never share one in practice.
-const memberSize = 8
+// memberSize is the length of one object's digest in LedgerEntry.Members, 8
+// bytes in hexadecimal: enough that two objects of one partition never share
+// one in practice.
+const memberSize = 16
 
 // members is the sorted set of the objects' digests: what lets a later run
 // name the object that a partition's fingerprint lacks.
-func members(objects []partition.Object) []byte {
-	digests := make([][]byte, len(objects))
+func members(objects []partition.Object) string {
+	digests := make([]string, len(objects))
 	for i, o := range objects {
 		digests[i] = member(o)
 	}
-	slices.SortFunc(digests, bytes.Compare)
-	return bytes.Join(digests, nil)
+	slices.Sort(digests)
+	return strings.Join(digests, "")
 }
 
-func member(o partition.Object) []byte {
-	h := sha256.New()
-	h.Write([]byte(strconv.Quote(o.Key) + strconv.Quote(o.ETag) + strconv.FormatInt(o.Size, 10)))
-	return h.Sum(nil)[:memberSize]
+func member(o partition.Object) string {
+	h := sha256.Sum256([]byte(strconv.Quote(o.Key) + strconv.Quote(o.ETag) + strconv.FormatInt(o.Size, 10)))
+	return hex.EncodeToString(h[:memberSize/2])
 }
 
-func isMember(set []byte, o partition.Object) bool {
+func isMember(set string, o partition.Object) bool {
 	m := member(o)
 	for i := 0; i+memberSize <= len(set); i += memberSize {
-		if bytes.Equal(set[i:i+memberSize], m) {
+		if set[i:i+memberSize] == m {
 			return true
 		}
 	}
@@ -139,7 +140,7 @@ func (z *lateZone) publish(ledger []watermark.LedgerEntry, run string) ([]waterm
 			line = z.lines[o.Partition]
 			line.Partition, line.State, line.RunID = o.Partition, partition.Late.String(), run
 		}
-		line.Members = append(slices.Clone(line.Members), member(o)...)
+		line.Members += member(o)
 		line.Note = o.Key + " came late"
 		lines[o.Partition] = line
 	}

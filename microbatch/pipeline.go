@@ -184,6 +184,9 @@ type Report struct {
 	ListCalls   int
 	Epoch       int64
 	Err         error
+	// StateErr says that the pane is live and the state store could not be
+	// told; the next step tells it.
+	StateErr error
 }
 
 // memory is what a leader remembers of CURRENT between steps.

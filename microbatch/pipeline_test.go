@@ -175,6 +175,9 @@ func (b *bench) step(clock string, want microbatch.Outcome) microbatch.Report {
 	if r.Outcome != want {
 		b.t.Fatalf("step at %s: outcome %s (%s, %v), want %s", clock, r.Outcome, r.Why, r.Err, want)
 	}
+	if r.StateErr != nil {
+		b.t.Fatalf("step at %s: %v", clock, r.StateErr)
+	}
 	return r
 }
 

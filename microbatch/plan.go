@@ -170,7 +170,7 @@ func (p *Plan) split(f Facts) {
 	for _, o := range f.Objects {
 		switch why, skipped := f.Skip[idOf(o)]; {
 		case !p.Coverage.Contains(o.Partition):
-			if !o.Partition.After(p.Coverage.From) {
+			if !o.Partition.After(p.Coverage.From) && !inGap(p.Coverage.Gaps, o.Partition) {
 				p.Outside = append(p.Outside, o)
 			}
 		case skipped:
@@ -253,3 +253,9 @@ func (p *Plan) vanished(f Facts) {
 }
 
 func text(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// inGap says whether a partition lies in a gap: reported as never covered, it
+// is not late.
+func inGap(gaps []partition.Range, start time.Time) bool {
+	return slices.ContainsFunc(gaps, func(g partition.Range) bool { return g.Contains(start) })
+}

@@ -138,7 +138,7 @@ func (p *Pipeline) published(d done, plan Plan, r *Report) {
 	}
 	r.RunID, r.Documents, r.Counts = d.manifest.RunID, d.manifest.Counts.Documents, d.manifest.Counts
 	if d.stateErr != nil {
-		r.Why += "; " + d.stateErr.Error()
+		r.StateErr = d.stateErr
 		p.set.Log.Error("state store is behind the live pane", zap.String("pipeline", p.set.Name), zap.String("run", r.RunID), zap.Error(d.stateErr))
 	}
 }

@@ -44,6 +44,7 @@ CREATE TABLE deltad_ledger (
     state           text        NOT NULL CHECK (state <> ''),
     run_id          text        NOT NULL,
     objects         bigint      NOT NULL,
+    members         text        NOT NULL DEFAULT '',
     note            text        NOT NULL,
     current_version bigint      NOT NULL,
     updated_at      timestamptz NOT NULL,

@@ -15,8 +15,8 @@ type LedgerEntry struct {
 	RunID   string
 	Objects int
 	// Members are the digests of the objects behind the fingerprint, so that a
-	// later run can name the one that it lacks; opaque here, nil if none.
-	Members []byte
+	// later run can name the one that it lacks; opaque text, '' if none.
+	Members string
 	Note    string
 	// UpdatedAt is set by the store.
 	UpdatedAt time.Time

@@ -41,6 +41,7 @@ CREATE TABLE deltad_ledger (
     state           TEXT        NOT NULL CHECK (state <> ''),
     run_id          TEXT        NOT NULL,
     objects         INTEGER     NOT NULL,
+    members         TEXT        NOT NULL DEFAULT '',
     note            TEXT        NOT NULL,
     current_version INTEGER     NOT NULL,
     updated_at      INTEGER     NOT NULL,

@@ -38,19 +38,27 @@ type Options struct {
 // Open makes a state store of a file, created if missing. Migrate it before
 // use. Close it when done.
 func Open(ctx context.Context, o Options) (watermark.Store, error) {
-	if o.Path == "" {
-		return nil, fmt.Errorf("open state store: %w: no path", watermark.ErrInvalid)
-	}
-	path, err := filepath.Abs(o.Path)
-	if err != nil {
-		return nil, fmt.Errorf("open state store %s: %w", o.Path, err)
-	}
-	steps, err := migrations.SQLite()
+	d, steps, err := open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
+	return sqlstore.New(d, dialect(steps)), nil
+}
+
+func open(ctx context.Context, o Options) (*database, []migrations.Migration, error) {
+	if o.Path == "" {
+		return nil, nil, fmt.Errorf("open state store: %w: no path", watermark.ErrInvalid)
+	}
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open state store %s: %w", o.Path, err)
+	}
+	steps, err := migrations.SQLite()
+	if err != nil {
+		return nil, nil, err
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("open state store %s: %w", path, err)
+		return nil, nil, fmt.Errorf("open state store %s: %w", path, err)
 	}
 	if o.CallTimeout == 0 {
 		o.CallTimeout = 5 * time.Second
@@ -58,21 +66,21 @@ func Open(ctx context.Context, o Options) (watermark.Store, error) {
 	// One writer: SQLite has one anyway, and waiting in Go heeds the context.
 	writer, err := sql.Open("sqlite", dsn(path, o.CallTimeout, "immediate"))
 	if err != nil {
-		return nil, fmt.Errorf("open state store %s: %w", path, err)
+		return nil, nil, fmt.Errorf("open state store %s: %w", path, err)
 	}
 	writer.SetMaxOpenConns(1)
 	reader, err := sql.Open("sqlite", dsn(path, o.CallTimeout, "deferred"))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open state store %s: %w", path, err), writer.Close())
+		return nil, nil, errors.Join(fmt.Errorf("open state store %s: %w", path, err), writer.Close())
 	}
 	reader.SetMaxOpenConns(4)
 	d := &database{writer: writer, reader: reader, timeout: o.CallTimeout}
 	// The first write connection makes the file and turns WAL on; a reader
 	// that came first would do so under a lock that cannot wait.
 	if err := d.Update(ctx, func(context.Context, sqlstore.Tx) error { return nil }); err != nil {
-		return nil, errors.Join(fmt.Errorf("open state store %s: %w", path, opening(err)), d.Close())
+		return nil, nil, errors.Join(fmt.Errorf("open state store %s: %w", path, opening(err)), d.Close())
 	}
-	return sqlstore.New(d, dialect(steps)), nil
+	return d, steps, nil
 }
 
 // opening puts the first failure into the store's classes.

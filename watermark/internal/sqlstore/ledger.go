@@ -24,6 +24,7 @@ func checkLedger(c *checks, entries []watermark.LedgerEntry) {
 		c.name("ledger state", string(e.State))
 		c.text("source", e.Source)
 		c.text("fingerprint", e.Fingerprint)
+		c.text("members", e.Members)
 		c.that(e.Objects >= 0, "partition %s: %d objects", e.Partition, e.Objects)
 		seen[k] = true
 	}
@@ -40,12 +41,13 @@ func upsertLedger(q *query, pipeline, runID string, version int64, entries []wat
 			run = runID
 		}
 		rows[i] = []any{
-			pipeline, e.Source, e.Partition, e.Fingerprint, e.State, run, e.Objects, free(e.Note), version, expr("@now"),
+			pipeline, e.Source, e.Partition, e.Fingerprint, e.State, run, e.Objects, e.Members, free(e.Note), version, expr("@now"),
 		}
 	}
-	_, err := q.insert(`deltad_ledger (pipeline, source, partition_start, fingerprint, state, run_id, objects, note,
+	_, err := q.insert(`deltad_ledger (pipeline, source, partition_start, fingerprint, state, run_id, objects, members, note,
 		current_version, updated_at)`, `ON CONFLICT (pipeline, source, partition_start) DO UPDATE SET
 		fingerprint = excluded.fingerprint, state = excluded.state, run_id = excluded.run_id, objects = excluded.objects,
+		members = excluded.members,
 		note = excluded.note, current_version = excluded.current_version, updated_at = excluded.updated_at
 		WHERE deltad_ledger.current_version <= excluded.current_version`, rows)
 	return err
@@ -110,7 +112,7 @@ func (s ledger) LedgerRange(ctx context.Context, pipeline, source string, after,
 	var out []watermark.LedgerEntry
 	err := s.c.view(ctx, "read ledger of "+pipeline, func(q *query) error {
 		out = nil
-		rows, err := q.rows(`SELECT source, partition_start, fingerprint, state, run_id, objects, note, updated_at
+		rows, err := q.rows(`SELECT source, partition_start, fingerprint, state, run_id, objects, members, note, updated_at
 			FROM deltad_ledger WHERE pipeline = $1 AND source = $2 AND partition_start > $3 AND partition_start <= $4
 			ORDER BY partition_start LIMIT $5`, pipeline, source, after, through, limit)
 		if err != nil {
@@ -121,7 +123,7 @@ func (s ledger) LedgerRange(ctx context.Context, pipeline, source string, after,
 			e := watermark.LedgerEntry{
 				Source: d.text("source"), Partition: d.instant("partition_start"), Fingerprint: d.text("fingerprint"),
 				State: d.named("state"), RunID: d.text("run_id"), Objects: int(d.number("objects", 0)),
-				Note: d.text("note"), UpdatedAt: d.instant("updated_at"),
+				Members: d.text("members"), Note: d.text("note"), UpdatedAt: d.instant("updated_at"),
 			}
 			if d.err != nil {
 				return d.err

@@ -35,7 +35,7 @@ func (s schema) Migrate(ctx context.Context) ([]string, error) {
 	var names []string
 	id := nonce()
 	err = s.c.run(ctx, what, s.c.db.Migrate, func(q *query) error {
-		names = nil
+		var fresh []string
 		if s.c.d.MigrationLock != "" {
 			if err := q.tx.Script(q.ctx, s.c.d.MigrationLock); err != nil {
 				return err
@@ -59,7 +59,10 @@ func (s schema) Migrate(ctx context.Context) ([]string, error) {
 				step.Version, step.Name, step.SHA256); err != nil {
 				return fmt.Errorf("record migration %s: %w", step.Name, err)
 			}
-			names = append(names, step.Name)
+			fresh = append(fresh, step.Name)
+		}
+		if len(fresh) > 0 { // else an earlier run of this call may have done it
+			names = fresh
 		}
 		_, err = q.exec(`INSERT INTO deltad_identity (one, id, created_at) VALUES ($1, $2, @now)
 			ON CONFLICT (one) DO NOTHING`, true, id)
