@@ -92,18 +92,23 @@ func (c Calendar) Floor(t time.Time) time.Time {
 		// Cannot be: t itself has the label. Kept total for instants outside what the zone data covers.
 		return t.UTC().Truncate(time.Second)
 	}
-	for { // sub-hour labels in a repeated hour of long ago: the last label before the change holds the repetition
+	for c.granule < time.Hour { // in a repeated hour of long ago the last label before the change holds the repetition
 		next := c.nextLabel(start)
 		if next.After(t) {
 			return start
 		}
 		start = next
 	}
+	return start
 }
 
 // Next returns the start of the partition after the one that contains t, which is also that one's end.
 func (c Calendar) Next(t time.Time) time.Time {
-	start := c.Floor(t)
+	return c.after(c.Floor(t))
+}
+
+// after is Next for a start.
+func (c Calendar) after(start time.Time) time.Time {
 	if c.fixed {
 		return start.Add(c.granule)
 	}
@@ -125,7 +130,7 @@ func (c Calendar) IsStart(t time.Time) bool { return c.Floor(t).Equal(t) }
 // Starts iterates over the starts in (r.From, r.To], oldest first.
 func (c Calendar) Starts(r Range) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
-		for s := c.Next(r.From); r.Contains(s); s = c.Next(s) {
+		for s := c.Next(r.From); r.Contains(s); s = c.after(s) {
 			if !yield(s) {
 				return
 			}

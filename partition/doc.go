@@ -16,5 +16,5 @@
 //  5. Keys are taken as they are: nothing is escaped, unescaped, cleaned or folded.
 //
 // A partition's prefix is a directory: its objects are the keys below prefix + "/". Times are UTC instants; a time zone only decides which
-// local label an instant has. Plausible years are 1970 to 2199; %y means 2000 to 2099; %s has ten digits (2001-09-09 to 2286).
+// local label an instant has. Plausible years are 1970 to 2199; %y means 2000 to 2099; %s has ten digits, leading zeros for instants before 2001-09-09.
 package partition

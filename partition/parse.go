@@ -243,7 +243,7 @@ func limits(f field) (lo, hi int64) {
 	case minute, second:
 		return 0, 59
 	}
-	return 1_000_000_000, 9_999_999_999
+	return 0, 9_999_999_999 // ten digits, leading zeros and all
 }
 
 // impossible names a day that the fields known so far cannot have.
