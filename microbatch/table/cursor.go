@@ -26,24 +26,30 @@ type Cursor interface {
 // RunCursor walks a run. It holds one block in memory.
 type RunCursor struct {
 	run     *Run
-	at      int   // the next block
-	left    int64 // rows left in the block
-	b       []byte
-	buf     []byte
-	stored  []byte
+	at      int    // the next block
+	left    int64  // rows left in the block
+	rows    []byte // the block's
+	pos     int    // of the next row
+	bufs    blockBufs
 	key     []byte
 	shared  int
 	started bool // whether key is that of a row
 	held    bool // whether Seek has the next row already
-	accs    [][]byte
+	accs    []accRef
 	spread  []byte // accumulators that share a prefix, in full
 	err     error
 	onBlock func(rows []byte)
 }
 
+// accRef is an accumulator's place, in the block or in spread.
+type accRef struct {
+	off, n   int
+	inSpread bool
+}
+
 // Cursor returns a cursor before the first row.
 func (r *Run) Cursor() *RunCursor {
-	return &RunCursor{run: r, accs: make([][]byte, r.fns)}
+	return &RunCursor{run: r, accs: make([]accRef, r.fns)}
 }
 
 // Key implements Cursor.
@@ -53,7 +59,13 @@ func (c *RunCursor) Key() []byte { return c.key }
 func (c *RunCursor) Shared() int { return c.shared }
 
 // Acc implements Cursor.
-func (c *RunCursor) Acc(f int) []byte { return c.accs[f] }
+func (c *RunCursor) Acc(f int) []byte {
+	a := c.accs[f]
+	if a.inSpread {
+		return c.spread[a.off : a.off+a.n]
+	}
+	return c.rows[a.off : a.off+a.n]
+}
 
 // Err implements Cursor.
 func (c *RunCursor) Err() error { return c.err }
@@ -76,13 +88,14 @@ func (c *RunCursor) Seek(key []byte) {
 	blocks := c.run.blocks
 	at := sort.Search(len(blocks), func(i int) bool { return bytes.Compare(blocks[i].first, key) > 0 }) - 1
 	at = max(at, 0)
-	inBlock := c.started && c.at == at+1
-	if inBlock && bytes.Compare(c.key, key) >= 0 {
-		// The row is here or behind; only a fresh start tells which.
-		inBlock = false
-	}
-	if !inBlock {
-		c.at, c.left, c.started, c.b = at, 0, false, nil
+	// A key at or behind this row may have one between: start the block again.
+	onward := c.started && c.at == at+1 && bytes.Compare(c.key, key) < 0
+	switch {
+	case onward:
+	case c.at == at+1 && len(c.rows) > 0: // the block is at hand
+		c.left, c.pos, c.started = c.run.blocks[at].rows, 0, false
+	default:
+		c.at, c.left, c.rows, c.pos, c.started = at, 0, c.rows[:0], 0, false
 	}
 	c.held = false
 	for c.step() {
@@ -99,77 +112,79 @@ func (c *RunCursor) fail(err error) bool {
 }
 
 func (c *RunCursor) step() bool {
-	if c.err != nil {
+	if c.err != nil || c.left == 0 && !c.load() {
 		return false
 	}
-	fresh := c.left == 0
-	if fresh {
-		if len(c.b) > 0 {
-			return c.fail(errors.New("bytes are left over"))
-		}
-		if c.at == len(c.run.blocks) {
-			return false
-		}
-		c.at++
-		rows, stored, err := c.run.block(c.at-1, c.buf, c.stored)
-		if err != nil {
-			return c.fail(err)
-		}
-		c.b, c.buf, c.stored, c.left = rows, rows, stored, c.run.blocks[c.at-1].rows
-		if c.onBlock != nil {
-			c.onBlock(rows)
-		}
-	}
-	if err := c.row(fresh); err != nil {
+	if err := c.row(); err != nil {
 		return c.fail(err)
 	}
-	c.left--
-	if c.left == 0 && len(c.b) > 0 {
+	if c.left--; c.left == 0 && c.pos < len(c.rows) {
 		return c.fail(errors.New("bytes are left over"))
 	}
 	return true
 }
 
-// number reads a length, one byte of it in the common case.
-func (c *RunCursor) number() (int, error) {
-	if len(c.b) > 0 && c.b[0] < 0x80 {
-		n := int(c.b[0])
-		c.b = c.b[1:]
-		return n, nil
+// load reads the next block.
+func (c *RunCursor) load() bool {
+	if c.at == len(c.run.blocks) {
+		return false
 	}
-	r := bytesReader{b: c.b}
-	n := r.uvarint()
-	if r.err == nil && n > MaxBlock {
-		r.err = fmt.Errorf("length %d exceeds %d", n, MaxBlock)
+	c.at++
+	rows, err := c.run.block(c.at-1, &c.bufs)
+	if err != nil {
+		return c.fail(err)
 	}
-	c.b = r.b
-	return int(n), r.err
+	c.rows, c.pos, c.left = rows, 0, c.run.blocks[c.at-1].rows
+	if c.onBlock != nil {
+		c.onBlock(rows)
+	}
+	return true
 }
 
-// row reads a row. fresh says that it is its block's first.
-func (c *RunCursor) row(fresh bool) error {
-	same, err := c.number()
-	if err != nil {
-		return err
+// number reads a length at p and returns what comes after it; a next below 0
+// is no length. The common case is one byte.
+func number(b []byte, p int) (n, next int) {
+	if p < len(b) && b[p] < 0x80 {
+		return int(b[p]), p + 1
 	}
-	n, err := c.number()
-	if err != nil {
-		return err
+	return longNumber(b, p)
+}
+
+func longNumber(b []byte, p int) (n, next int) {
+	r := bytesReader{b: b[min(p, len(b)):]}
+	x := r.uvarint()
+	if r.err != nil || x > MaxBlock {
+		return 0, -1
 	}
-	if n > len(c.b) {
+	return int(x), len(b) - len(r.b)
+}
+
+var errLength = errors.New("length is cut short, not minimal or too large")
+
+// row reads the row at pos.
+func (c *RunCursor) row() error {
+	b := c.rows
+	same, p := number(b, c.pos)
+	if p < 0 {
+		return errLength
+	}
+	n, p := number(b, p)
+	if p < 0 {
+		return errLength
+	}
+	if n > len(b)-p {
 		return errCut
 	}
-	suffix := c.b[:n]
-	c.b = c.b[n:]
-	if fresh {
+	suffix := b[p : p+n]
+	if c.pos == 0 {
 		if same != 0 || !bytes.Equal(suffix, c.run.blocks[c.at-1].first) {
 			return errors.New("first key differs from the index")
 		}
-		if c.started && bytes.Compare(suffix, c.key) <= 0 {
-			return errors.New("keys are out of order")
-		}
 		c.shared = 0
 		if c.started {
+			if bytes.Compare(suffix, c.key) <= 0 {
+				return errors.New("keys are out of order")
+			}
 			c.shared = shared(c.key, suffix)
 		}
 	} else {
@@ -182,48 +197,49 @@ func (c *RunCursor) row(fresh bool) error {
 	}
 	c.key = append(c.key[:same], suffix...)
 	c.started = true
-	return c.readAccs()
+	return c.readAccs(b, p+n)
 }
 
-func (c *RunCursor) readAccs() error {
+// readAccs reads the row's accumulators at p.
+func (c *RunCursor) readAccs(b []byte, p int) error {
 	c.spread = c.spread[:0]
 	var prev []byte
 	total := len(c.key)
 	for f := range c.accs {
-		n, err := c.number()
-		if err != nil {
-			return err
+		n, same := 0, 0
+		if n, p = number(b, p); p < 0 {
+			return errLength
 		}
 		if n == 0 {
-			c.accs[f] = nil
+			c.accs[f] = accRef{}
 			continue
 		}
-		same := 0
 		if prev != nil {
-			if same, err = c.number(); err != nil {
-				return err
+			if same, p = number(b, p); p < 0 {
+				return errLength
 			}
 		}
 		total += n
-		if same > n || same > len(prev) || n-same > len(c.b) || total > MaxBlock/2 {
+		if same > n || same > len(prev) || n-same > len(b)-p || total > MaxBlock/2 {
 			return errCut
 		}
-		tail := c.b[:n-same]
-		c.b = c.b[n-same:]
+		tail := b[p : p+n-same]
 		if prev != nil && same < len(prev) && len(tail) > 0 && prev[same] == tail[0] {
 			return errors.New("a prefix is not maximal")
 		}
-		acc := tail
-		if same > 0 {
+		if same == 0 {
+			c.accs[f], prev = accRef{off: p, n: n}, tail
+		} else {
 			from := len(c.spread)
 			c.spread = append(append(c.spread, prev[:same]...), tail...)
-			acc = c.spread[from:]
+			c.accs[f], prev = accRef{off: from, n: n, inSpread: true}, c.spread[from:]
 		}
-		c.accs[f], prev = acc, acc
+		p += len(tail)
 	}
 	if prev == nil {
 		return errors.New("row has no accumulator")
 	}
+	c.pos = p
 	return nil
 }
 

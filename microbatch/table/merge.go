@@ -192,10 +192,14 @@ func (m *Merger) build() {
 
 // replay lets the former winner w compete again from its leaf.
 func (m *Merger) replay(w int32) {
+	cw := m.code[w]
 	for t := (w + int32(len(m.cursors))) / 2; t > 0; t /= 2 {
-		if l := m.tree[t]; m.before(l, w) {
-			m.tree[t], w = w, l
+		l := m.tree[t]
+		cl := m.code[l]
+		if cl > cw || cl == cw && !m.before(l, w) {
+			continue
 		}
+		m.tree[t], w, cw = w, l, cl
 	}
 	m.tree[0] = w
 }

@@ -442,6 +442,18 @@ func TestRowsOfIdentitiesAreAbsent(t *testing.T) {
 	}
 }
 
+func TestResetLetsGoOfMemory(t *testing.T) {
+	f := newFixture(t, rand.New(rand.NewPCG(8, 1)), 3000, 3000)
+	tab := table.New(f.shape)
+	empty := tab.Bytes()
+	f.add(t, tab, nil)
+	full := tab.Bytes()
+	tab.Reset()
+	if got := tab.Bytes(); full < 100*1000 || got > empty+1000 || tab.Len() != 0 {
+		t.Errorf("%d bytes empty, %d full, %d after", empty, full, got)
+	}
+}
+
 func TestNullKeyIsAnError(t *testing.T) {
 	shape := table.Shape{Keys: []column.Field{{Name: "id", Type: column.Of(column.Int64)}}}
 	k := column.New(column.Of(column.Int64))

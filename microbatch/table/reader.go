@@ -198,46 +198,50 @@ func (r *Run) Verify() error {
 	return nil
 }
 
-// block reads the rows of block i into buf; stored is scratch.
-func (r *Run) block(i int, buf, stored []byte) (rows, scratch []byte, err error) {
+// blockBufs are what blocks are read into; they grow as needed.
+type blockBufs struct{ stored, unpacked []byte }
+
+// block reads the rows of block i. They lie in bufs and are valid until bufs
+// are used again.
+func (r *Run) block(i int, bufs *blockBufs) (rows []byte, err error) {
 	ref := r.blocks[i]
 	if ref.end-ref.off > MaxBlock+frameBytes+crcBytes {
-		return nil, nil, fmt.Errorf("%d bytes exceed %d", ref.end-ref.off, MaxBlock)
+		return nil, fmt.Errorf("%d bytes exceed %d", ref.end-ref.off, MaxBlock)
 	}
-	if stored, err = r.read(stored, ref.off, ref.end-ref.off); err != nil {
-		return nil, nil, err
+	if bufs.stored, err = r.read(bufs.stored, ref.off, ref.end-ref.off); err != nil {
+		return nil, err
 	}
-	if len(stored) < frameBytes+crcBytes {
-		return nil, nil, errCut
+	if len(bufs.stored) < frameBytes+crcBytes {
+		return nil, errCut
 	}
-	b, err := checked(stored)
+	b, err := checked(bufs.stored)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	n, raw, how := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:]), b[8]
 	b = b[frameBytes:]
 	if int(n) != len(b) || raw > MaxBlock {
-		return nil, nil, fmt.Errorf("%d stored bytes of %d do not fit", n, raw)
+		return nil, fmt.Errorf("%d stored bytes of %d do not fit", n, raw)
 	}
 	switch {
 	case how == storedRaw && n == raw:
-		return append(buf[:0], b...), stored, nil
+		return b, nil
 	case how == storedZstd && n < raw:
 	default:
-		return nil, nil, fmt.Errorf("encoding %d of %d bytes in %d is unknown", how, raw, n)
+		return nil, fmt.Errorf("encoding %d of %d bytes in %d is unknown", how, raw, n)
 	}
 	dec, err := r.decoder()
 	if err != nil {
-		return nil, nil, fmt.Errorf("make zstd decoder: %w", err)
+		return nil, fmt.Errorf("make zstd decoder: %w", err)
 	}
 	// The capacity bounds what is decoded.
-	buf = slices.Grow(buf[:0], int(raw))
-	rows, err = dec.DecodeAll(b, buf[:0:raw])
+	bufs.unpacked = slices.Grow(bufs.unpacked[:0], int(raw))
+	rows, err = dec.DecodeAll(b, bufs.unpacked[:0:raw])
 	if err != nil {
-		return nil, nil, fmt.Errorf("decompress: %w", err)
+		return nil, fmt.Errorf("decompress: %w", err)
 	}
 	if len(rows) != int(raw) {
-		return nil, nil, fmt.Errorf("%d bytes decompressed to %d, not %d", n, len(rows), raw)
+		return nil, fmt.Errorf("%d bytes decompressed to %d, not %d", n, len(rows), raw)
 	}
-	return rows, stored, nil
+	return rows, nil
 }

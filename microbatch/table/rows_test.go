@@ -104,9 +104,9 @@ func TestForeignRowsAreRefused(t *testing.T) {
 		{"prefix too short", []byte{0, 1, 'a', 1, 5, 0, 0, 0, 2, 'a', 'b', 1, 5, 0, 0}, 2, "run block 0: keys are out of order or a prefix is not maximal"},
 		{"accumulator prefix too short", []byte{0, 1, 'a', 1, 5, 1, 0, 5, 0}, 1, "run block 0: a prefix is not maximal"},
 		{"accumulator prefix too long", []byte{0, 1, 'a', 1, 5, 2, 2, 0}, 1, "run block 0: cut short or not minimal"},
-		{"claims a lot", []byte{0, 1, 'a', 0xff, 0xff, 0xff, 0x7f, 5, 0, 0}, 1, "run block 0: length 268435455 exceeds 67108864"},
+		{"claims a lot", []byte{0, 1, 'a', 0xff, 0xff, 0xff, 0x7f, 5, 0, 0}, 1, "run block 0: length is cut short, not minimal or too large"},
 		{"bytes left", []byte{0, 1, 'a', 1, 5, 0, 0, 9}, 1, "run block 0: bytes are left over"},
-		{"row missing", []byte{0, 1, 'a', 1, 5, 0, 0}, 2, "run block 0: cut short or not minimal"},
+		{"row missing", []byte{0, 1, 'a', 1, 5, 0, 0}, 2, "run block 0: length is cut short, not minimal or too large"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -139,11 +139,12 @@ func (t *Table) Bytes() int64 {
 	return n
 }
 
-// Reset forgets every group and keeps storage for reuse.
+// Reset forgets every group and lets go of the memory, so that Bytes starts
+// anew. The columns are replaced: ask Columns for them again.
 func (t *Table) Reset() {
-	t.keys.Reset()
-	for _, c := range t.columns {
-		c.Reset()
+	t.keys, t.order = intern.New(), nil
+	for i, f := range t.shape.Fns {
+		t.columns[i] = f.NewColumn()
 	}
 }
 

@@ -54,7 +54,8 @@ type Writer struct {
 func NewWriter(w io.Writer, shape Shape, o Options) (*Writer, error) {
 	rw := &Writer{w: w, n: len(shape.Fns), sum: sha256.New()}
 	if o.Compress {
-		enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20), zstd.WithEncoderCRC(false))
+		enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
+			zstd.WithWindowSize(256<<10), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
 		if err != nil {
 			return nil, fmt.Errorf("make zstd encoder: %w", err)
 		}
