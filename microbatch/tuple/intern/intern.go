@@ -14,7 +14,7 @@ import (
 // one arena. It is not safe for concurrent use. Use New.
 type Set struct {
 	seed  maphash.Seed
-	slots []uint32 // id+1, 0 = free; a power of two of them
+	slots []uint64 // upper half of the hash, then id+1; 0 = free; a power of two of them
 	hash  []uint64 // of each id
 	end   []int    // arena offset after each id
 	arena []byte
@@ -24,7 +24,7 @@ const minSlots = 16
 
 // New returns an empty set.
 func New() *Set {
-	return &Set{seed: maphash.MakeSeed(), slots: make([]uint32, minSlots)}
+	return &Set{seed: maphash.MakeSeed(), slots: make([]uint64, minSlots)}
 }
 
 // ID returns the id of b, which it copies if it is new.
@@ -33,13 +33,14 @@ func (s *Set) ID(b []byte) (id uint32, added bool) {
 	mask := uint64(len(s.slots) - 1)
 	i := h & mask
 	for ; s.slots[i] != 0; i = (i + 1) & mask {
-		id = s.slots[i] - 1
-		if s.hash[id] == h && bytes.Equal(s.Bytes(id), b) {
-			return id, false
+		if slot := s.slots[i]; slot>>32 == h>>32 {
+			if id = uint32(slot) - 1; bytes.Equal(s.Bytes(id), b) {
+				return id, false
+			}
 		}
 	}
 	id = uint32(len(s.hash))
-	s.slots[i] = id + 1
+	s.slots[i] = slotOf(h, id)
 	s.hash = append(s.hash, h)
 	s.arena = append(s.arena, b...)
 	s.end = append(s.end, len(s.arena))
@@ -49,15 +50,17 @@ func (s *Set) ID(b []byte) (id uint32, added bool) {
 	return id, true
 }
 
+func slotOf(h uint64, id uint32) uint64 { return h>>32<<32 | uint64(id) + 1 }
+
 func (s *Set) grow() {
-	s.slots = make([]uint32, 2*len(s.slots))
+	s.slots = make([]uint64, 2*len(s.slots))
 	mask := uint64(len(s.slots) - 1)
 	for id, h := range s.hash {
 		i := h & mask
 		for s.slots[i] != 0 {
 			i = (i + 1) & mask
 		}
-		s.slots[i] = uint32(id) + 1
+		s.slots[i] = slotOf(h, uint32(id))
 	}
 }
 
@@ -81,7 +84,7 @@ func (s *Set) Reset() {
 		mask := uint64(len(s.slots) - 1)
 		for id, h := range s.hash {
 			i := h & mask
-			for s.slots[i] != uint32(id)+1 {
+			for s.slots[i] != slotOf(h, uint32(id)) {
 				i = (i + 1) & mask
 			}
 			s.slots[i] = 0
@@ -94,5 +97,5 @@ func (s *Set) Reset() {
 
 // Size is the memory held, in bytes.
 func (s *Set) Size() int64 {
-	return int64(4*cap(s.slots) + 8*cap(s.hash) + 8*cap(s.end) + cap(s.arena))
+	return int64(8*cap(s.slots) + 8*cap(s.hash) + 8*cap(s.end) + cap(s.arena))
 }
