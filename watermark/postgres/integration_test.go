@@ -136,7 +136,11 @@ func TestConformance(t *testing.T) { watermarktest.Run(t, fresh) }
 func TestB32NothingOutlivesATransaction(t *testing.T) {
 	var seen, stranded atomic.Int64
 	var what atomic.Value
-	watermarktest.Run(t, func(t testing.TB) watermarktest.Database {
+	suite := func(t *testing.T, fresh func(testing.TB) watermarktest.Database) {
+		// The group waits for its tests, which run side by side.
+		t.Run("suite", func(t *testing.T) { watermarktest.Run(t, fresh) })
+	}
+	suite(t, func(t testing.TB) watermarktest.Database {
 		return newBase(t, func(o *Options) {
 			o.pool = func(c *pgxpool.Config) {
 				c.AfterRelease = func(conn *pgx.Conn) bool {

@@ -51,7 +51,7 @@ func leaseRace(t *testing.T, db Database) {
 func leaseExpiry(t *testing.T, db Database) {
 	ctx := Context(t)
 	s := Migrated(t, db)
-	const ttl = 400 * time.Millisecond
+	const ttl = time.Second
 	a, err := s.Acquire(ctx, pipe, watermark.RoleDelta, "a", ttl, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -69,8 +69,8 @@ func leaseExpiry(t *testing.T, db Database) {
 		t.Fatal(err)
 	}
 	// Renewals keep it beyond its first expiry.
-	for range 4 {
-		time.Sleep(ttl / 3)
+	for range 2 {
+		time.Sleep(ttl * 6 / 10)
 		if err := s.Renew(ctx, a); err != nil {
 			t.Fatal(err)
 		}

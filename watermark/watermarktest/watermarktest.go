@@ -22,7 +22,7 @@ type Database interface {
 	Exec(t testing.TB, sql string) error
 }
 
-// Run runs the suite; fresh makes an empty database.
+// Run runs the suite, its tests side by side; fresh makes an empty database.
 func Run(t *testing.T, fresh func(testing.TB) Database) {
 	for _, c := range []struct {
 		name string
@@ -68,7 +68,10 @@ func Run(t *testing.T, fresh func(testing.TB) Database) {
 		{"cancelled call says why", cancelledCall},
 		{"two holders, any interleaving", twoHolders},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.test(t, fresh(t)) })
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // some of them sleep
+			c.test(t, fresh(t))
+		})
 	}
 }
 

@@ -176,7 +176,7 @@ func (c *core) run(ctx context.Context, what string,
 
 // pause waits a moment, longer each time, and reports whether ctx still lives.
 func pause(ctx context.Context, attempt int) bool {
-	t := time.NewTimer(time.Duration(attempt+1) * 20 * time.Millisecond)
+	t := time.NewTimer(time.Duration(attempt+1) * 5 * time.Millisecond)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
