@@ -306,19 +306,27 @@ func (d *Dir) wall() int64 {
 // directories of one layout; at full depth the order is exact. Not ok means that every label below d is after that of hi.
 func (l *Layout) Latest(d Dir, hi time.Time) (order int64, ok bool) {
 	limit := l.wall(hi)
-	if l.epochal {
-		limit = hi.Unix()
-		if d.have[epoch] {
-			return d.value[epoch], d.value[epoch] <= limit
-		}
-	} else if d.Level == len(l.segments) {
+	switch {
+	case l.epochal && d.have[epoch]:
+		return d.value[epoch], d.value[epoch] <= hi.Unix()
+	case l.epochal:
+		// Labels are instants, the other fields local time: no offset exceeds a day, so a day more is a bound.
+		order, ok = d.latestWall(limit + secondsPerDay)
+		return min(order+secondsPerDay, hi.Unix()), ok
+	case d.Level == len(l.segments):
 		w := d.wall()
 		return w, w <= limit
 	}
+	return d.latestWall(limit)
+}
+
+const secondsPerDay = int64(day / time.Second)
+
+// latestWall is the latest local time not after limit that the known fields allow.
+func (d *Dir) latestWall(limit int64) (int64, bool) {
 	if d.have[year] {
 		limit = min(limit, time.Date(int(d.value[year]), 12, 31, 23, 59, 59, 0, time.UTC).Unix())
 	}
-	const secondsPerDay = int64(day / time.Second)
 	today := floorDiv(limit, secondsPerDay)
 	for n := today; n > today-9*366; n-- { // 29 February comes once in at most eight years
 		at := unix(n * secondsPerDay)
