@@ -38,8 +38,8 @@ func paths(names ...string) []Column {
 	var out []Column
 	for _, n := range names {
 		c := Column{Path: strings.TrimLeft(n, "?#")}
-		c.Optional = strings.HasPrefix(n, "?")
-		c.Numeric = strings.HasPrefix(n, "#")
+		marks := strings.TrimSuffix(n, c.Path)
+		c.Optional, c.Numeric = strings.Contains(marks, "?"), strings.Contains(marks, "#")
 		out = append(out, c)
 	}
 	return out

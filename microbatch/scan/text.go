@@ -128,21 +128,28 @@ func (s *textScan) pass(ctx context.Context, blob Blob) error {
 		if err == nil {
 			err = s.row(cells, p)
 		}
-		var bad *badRow
 		switch {
+		case err == nil:
 		case errors.Is(err, io.EOF):
 			if err := p.finish(s.res.Rows); err != nil {
 				return err
 			}
 			return s.end()
-		case errors.As(err, &bad):
-			if err := s.reject(bad); err != nil {
+		default:
+			if err := s.wrong(err); err != nil {
 				return err
 			}
-		case err != nil:
-			return err
 		}
 	}
+}
+
+// wrong rejects a bad row; any other error it returns.
+func (s *textScan) wrong(err error) error {
+	var bad *badRow
+	if errors.As(err, &bad) {
+		return s.reject(bad)
+	}
+	return err
 }
 
 // row judges and appends a row.
