@@ -141,10 +141,10 @@ func TestNewestAnswersPresenceAndDeletion(t *testing.T) {
 		records uint64
 		deleted bool
 	}{
-		{"nothing", []int32{}, 0, false},
+		{"nothing", nil, 0, false},
 		{"no flag", []int32{2}, 1, false},
 		{"not deleted", []int32{0, 2}, 2, false},
-		{"deleted, then a record without flag", nil, 3, true},
+		{"deleted, then a record without flag", all(3), 3, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestSumOutOfRangeNamesTheSum(t *testing.T) {
 	fn := build(t, "sum", combine.Params{}, column.Of(column.Int64))
 	col := fn.NewColumn()
 	col.Grow(1)
-	if err := col.Add(&combine.Input{Groups: make([]uint32, 2), Args: []*column.Vector{ints(math.MaxInt64, 1)}}); err != nil {
+	if err := col.Add(&combine.Input{Groups: make([]uint32, 2), Rows: all(2), Args: []*column.Vector{ints(math.MaxInt64, 1)}}); err != nil {
 		t.Fatal(err)
 	}
 	err := col.Extract(0, column.New(fn.Output()))
@@ -237,7 +237,7 @@ func TestBuildErrors(t *testing.T) {
 func TestArgumentsOfAnotherTypeAreRefused(t *testing.T) {
 	col := build(t, "sum", combine.Params{}, column.Of(column.Int64)).NewColumn()
 	col.Grow(1)
-	err := col.Add(&combine.Input{Groups: []uint32{0}, Args: []*column.Vector{texts("a")}})
+	err := col.Add(&combine.Input{Groups: []uint32{0}, Rows: all(1), Args: []*column.Vector{texts("a")}})
 	if err == nil || err.Error() != "sum(int)/1: argument 1 is string, not int64" {
 		t.Error(err)
 	}
@@ -296,7 +296,7 @@ func TestGoldenAccumulators(t *testing.T) {
 	for _, c := range cases {
 		col := c.fn.NewColumn()
 		col.Grow(1)
-		if err := col.Add(&combine.Input{Groups: make([]uint32, c.args[0].Len()), Args: c.args, Order: ranks(0)}); err != nil {
+		if err := col.Add(&combine.Input{Groups: make([]uint32, c.args[0].Len()), Rows: all(c.args[0].Len()), Args: c.args, Order: ranks(0)}); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(&out, "%s\t%s\t%s\n", c.name, c.fn.TypeID(), hex.EncodeToString(col.AppendAcc(nil, 0)))

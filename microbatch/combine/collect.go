@@ -154,18 +154,12 @@ func (c *collectColumn) Add(in *Input) error {
 	}
 	by := in.Args[0]
 	c.groups = grow(c.groups[:0], len(in.Groups))
-	if c.rows = c.rows[:0]; c.rows == nil {
-		c.rows = []int32{} // nil would mean all records
-	}
-	if err := in.rows(func(i int, g uint32) error {
-		if !by.Null(i) {
-			id, _ := c.put(g, tuple.Append(c.begin(g), by, i))
-			c.groups[i] = id
-			c.rows = append(c.rows, int32(i))
+	c.rows = c.rows[:0]
+	for _, i := range in.Rows {
+		if g := in.Groups[i]; !by.Null(int(i)) {
+			c.groups[i], _ = c.put(g, tuple.Append(c.begin(g), by, int(i)))
+			c.rows = append(c.rows, i)
 		}
-		return nil
-	}); err != nil {
-		return err
 	}
 	args := in.Args[1:]
 	for j, s := range c.subs {

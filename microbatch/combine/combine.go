@@ -63,8 +63,8 @@ type Input struct {
 	// Groups is the group of each record, by record number. Groups must have
 	// been made with Grow.
 	Groups []uint32
-	// Rows are the numbers of the records that take part, each at most once;
-	// nil means all of Groups, while an empty slice that is not nil means none.
+	// Rows are the numbers of the records that take part, each at most once.
+	// There is no shorthand for all: none and all must not look alike.
 	Rows []int32
 	// Args are the columns of the fn's arguments, with a row for each record.
 	// Their types must have the Repr of Fn.Args.
@@ -72,24 +72,6 @@ type Input struct {
 	// Order is read by latest, earliest, newest and what is built of them; it
 	// may be nil for the rest.
 	Order Order
-}
-
-// rows calls f for each record that takes part.
-func (in *Input) rows(f func(i int, g uint32) error) error {
-	if in.Rows == nil {
-		for i, g := range in.Groups {
-			if err := f(i, g); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	for _, i := range in.Rows {
-		if err := f(int(i), in.Groups[i]); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Fn is a combine fn with its parameters and argument types. It is immutable

@@ -82,25 +82,19 @@ func (c *countColumn) Add(in *Input) error {
 	if err := c.fn.checkArgs(in); err != nil {
 		return err
 	}
-	if len(in.Args) == 0 || in.Args[0].Type.Kind != column.Null && in.Args[0].Valid == nil {
-		if in.Rows == nil {
-			for _, g := range in.Groups {
-				c.n[g]++
-			}
-			return nil
-		}
+	if len(in.Args) == 0 {
 		for _, i := range in.Rows {
 			c.n[in.Groups[i]]++
 		}
 		return nil
 	}
 	arg := in.Args[0]
-	return in.rows(func(i int, g uint32) error {
-		if !arg.Null(i) {
-			c.n[g]++
+	for _, i := range in.Rows {
+		if !arg.Null(int(i)) {
+			c.n[in.Groups[i]]++
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 func (c *countColumn) Merge(g uint32, acc []byte) error {

@@ -69,13 +69,13 @@ func (c *extremeColumn) Add(in *Input) error {
 		return err
 	}
 	arg := in.Args[0]
-	return in.rows(func(i int, g uint32) error {
-		if !arg.Null(i) {
-			c.scratch = tuple.Append(c.scratch[:0], arg, i)
-			c.offer(g, c.scratch)
+	for _, i := range in.Rows {
+		if !arg.Null(int(i)) {
+			c.scratch = tuple.Append(c.scratch[:0], arg, int(i))
+			c.offer(in.Groups[i], c.scratch)
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 func (c *extremeColumn) offer(g uint32, b []byte) {

@@ -161,18 +161,12 @@ func (c *floatColumn) Add(in *Input) error {
 	if arg.Type.Kind == column.Null {
 		return nil
 	}
-	if in.Rows == nil && arg.Valid == nil {
-		for i, g := range in.Groups {
-			c.add(g, arg.Floats[i])
+	for _, i := range in.Rows {
+		if !arg.Null(int(i)) {
+			c.add(in.Groups[i], arg.Floats[i])
 		}
-		return nil
 	}
-	return in.rows(func(i int, g uint32) error {
-		if !arg.Null(i) {
-			c.add(g, arg.Floats[i])
-		}
-		return nil
-	})
+	return nil
 }
 
 func (c *floatColumn) add(g uint32, x float64) {

@@ -84,14 +84,15 @@ func (c *newestColumn) Add(in *Input) error {
 	if flag.Type.Kind != column.Null && in.Order == nil {
 		return fmt.Errorf("%s: records have no order", c.fn.id)
 	}
-	return in.rows(func(i int, g uint32) error {
+	for _, i := range in.Rows {
+		g := in.Groups[i]
 		c.n[g]++
-		if !flag.Null(i) {
-			c.scratch = tuple.Append(appendRanked(c.scratch[:0], in.Order.Rank(i)), flag, i)
+		if !flag.Null(int(i)) {
+			c.scratch = tuple.Append(appendRanked(c.scratch[:0], in.Order.Rank(int(i))), flag, int(i))
 			c.offer(g, c.scratch)
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 func (c *newestColumn) offer(g uint32, mark []byte) {

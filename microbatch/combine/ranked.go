@@ -97,21 +97,21 @@ func (c *rankedColumn) Add(in *Input) error {
 		return err
 	}
 	arg := in.Args[0]
-	return in.rows(func(i int, g uint32) error {
-		if arg.Null(i) && !c.fn.keepNulls {
-			return nil
+	for _, i := range in.Rows {
+		if arg.Null(int(i)) && !c.fn.keepNulls {
+			continue
 		}
-		rank := in.Order.Rank(i)
+		rank, g := in.Order.Rank(int(i)), in.Groups[i]
 		if have := c.get(g); have != nil {
 			old, _, _ := splitRank(have)
 			if d := bytes.Compare(rank, old); d != 0 && d > 0 != c.fn.newest {
-				return nil
+				continue
 			}
 		}
-		c.scratch = tuple.Append(appendRanked(c.scratch[:0], rank), arg, i)
+		c.scratch = tuple.Append(appendRanked(c.scratch[:0], rank), arg, int(i))
 		c.offer(g, c.scratch)
-		return nil
-	})
+	}
+	return nil
 }
 
 func (c *rankedColumn) offer(g uint32, acc []byte) {

@@ -102,12 +102,12 @@ func (c *setColumn) Add(in *Input) error {
 		return err
 	}
 	arg := in.Args[0]
-	return in.rows(func(i int, g uint32) error {
-		if !arg.Null(i) && !c.over[g] {
-			c.include(g, tuple.Append(c.begin(g), arg, i))
+	for _, i := range in.Rows {
+		if g := in.Groups[i]; !arg.Null(int(i)) && !c.over[g] {
+			c.include(g, tuple.Append(c.begin(g), arg, int(i)))
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 func (c *setColumn) include(g uint32, key []byte) {

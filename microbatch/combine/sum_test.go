@@ -22,13 +22,22 @@ func extract(t testing.TB, fn combine.Fn, args ...*column.Vector) *column.Vector
 	}
 	col, dst := fn.NewColumn(), column.New(fn.Output())
 	col.Grow(1)
-	if err := col.Add(&combine.Input{Groups: make([]uint32, n), Args: args, Order: ranks(n)}); err != nil {
+	if err := col.Add(&combine.Input{Groups: make([]uint32, n), Rows: all(n), Args: args, Order: ranks(n)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := col.Extract(0, dst); err != nil {
 		t.Fatal(err)
 	}
 	return dst
+}
+
+// all returns the numbers of n records.
+func all(n int) []int32 {
+	rows := make([]int32, n)
+	for i := range rows {
+		rows[i] = int32(i)
+	}
+	return rows
 }
 
 // ranks orders records by their number.
@@ -135,7 +144,7 @@ func TestIntegerSumAndMeanAreExact(t *testing.T) {
 		}
 		col, dst := sum.NewColumn(), column.New(sum.Output())
 		col.Grow(1)
-		if err := col.Add(&combine.Input{Groups: make([]uint32, len(xs)), Args: []*column.Vector{v}}); err != nil {
+		if err := col.Add(&combine.Input{Groups: make([]uint32, len(xs)), Rows: all(len(xs)), Args: []*column.Vector{v}}); err != nil {
 			rt.Fatal(err)
 		}
 		if err := col.Extract(0, dst); (err == nil) != want.IsInt64() || err == nil && dst.Ints[0] != want.Int64() {
@@ -184,7 +193,7 @@ func TestDecimalSum(t *testing.T) {
 			}
 			col, dst := fn.NewColumn(), column.New(fn.Output())
 			col.Grow(1)
-			if err := col.Add(&combine.Input{Groups: make([]uint32, v.Len()), Args: []*column.Vector{v}}); err != nil {
+			if err := col.Add(&combine.Input{Groups: make([]uint32, v.Len()), Rows: all(v.Len()), Args: []*column.Vector{v}}); err != nil {
 				t.Fatal(err)
 			}
 			err := col.Extract(0, dst)

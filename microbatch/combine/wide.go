@@ -147,28 +147,23 @@ func (c *wideColumn) Add(in *Input) error {
 	case arg.Type.Kind == column.Null:
 		return nil
 	case arg.Type.Kind == column.Decimal:
-		return in.rows(func(i int, g uint32) error {
-			if !arg.Null(i) {
-				d := arg.Decimals[i]
+		for _, i := range in.Rows {
+			if !arg.Null(int(i)) {
+				d, g := arg.Decimals[i], in.Groups[i]
 				c.n[g]++
 				c.sum[g].add(int192{d.Lo, uint64(d.Hi), uint64(d.Hi >> 63)})
 			}
-			return nil
-		})
-	case in.Rows == nil && arg.Valid == nil:
-		for i, g := range in.Groups {
-			c.n[g]++
-			c.sum[g].addInt64(arg.Ints[i])
 		}
 		return nil
 	}
-	return in.rows(func(i int, g uint32) error {
-		if !arg.Null(i) {
+	for _, i := range in.Rows {
+		if !arg.Null(int(i)) {
+			g := in.Groups[i]
 			c.n[g]++
 			c.sum[g].addInt64(arg.Ints[i])
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 func (x *int192) addInt64(v int64) {

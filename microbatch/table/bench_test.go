@@ -53,14 +53,14 @@ func processorTime(b *testing.B) int64 {
 func BenchmarkGroups(b *testing.B) {
 	keys := benchKeyColumn(rand.New(rand.NewPCG(1, 1)))
 	shape := table.Shape{Keys: []column.Field{{Name: "k", Type: keys.Type}}}
-	out := make([]uint32, benchRows)
+	out, rows := make([]uint32, benchRows), all(benchRows)
 	b.Run("table", func(b *testing.B) {
 		defer perRow(b, benchRows)()
 		tab := table.New(shape)
 		b.ReportAllocs()
 		for b.Loop() {
 			tab.Reset()
-			if err := tab.Groups([]*column.Vector{keys}, nil, out); err != nil {
+			if err := tab.Groups([]*column.Vector{keys}, rows, out); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -110,7 +110,7 @@ func BenchmarkAdd(b *testing.B) {
 			defer perRow(b, benchRows)()
 			col := build(b, c.fn, none, c.arg.Type).NewColumn()
 			col.Grow(benchKeys)
-			in := &combine.Input{Groups: groups, Args: []*column.Vector{c.arg}, Order: order}
+			in := &combine.Input{Groups: groups, Rows: all(benchRows), Args: []*column.Vector{c.arg}, Order: order}
 			b.ReportAllocs()
 			for b.Loop() {
 				if err := col.Add(in); err != nil {
@@ -168,11 +168,11 @@ func BenchmarkMerge(b *testing.B) {
 		}
 		tab := table.New(shape)
 		groups := make([]uint32, rows)
-		if err := tab.Groups([]*column.Vector{keys}, nil, groups); err != nil {
+		if err := tab.Groups([]*column.Vector{keys}, all(rows), groups); err != nil {
 			b.Fatal(err)
 		}
 		for j, c := range tab.Columns() {
-			in := &combine.Input{Groups: groups}
+			in := &combine.Input{Groups: groups, Rows: all(rows)}
 			if j == 1 {
 				in.Args = []*column.Vector{vals}
 			}

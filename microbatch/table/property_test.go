@@ -163,7 +163,7 @@ func TestAnyOrderSplitSpillAndMergeTreeGiveTheSameRun(t *testing.T) {
 func TestCompressionChangesNoContent(t *testing.T) {
 	f := newFixture(t, rand.New(rand.NewPCG(1, 1)), 5000, 3000)
 	tab := table.New(f.shape)
-	f.add(t, tab, nil)
+	f.add(t, tab, all(f.keys[0].Len()))
 	plain, packed := write(t, tab, table.Options{}), write(t, tab, table.Options{Compress: true})
 	a, b := open(t, plain, f.shape), open(t, packed, f.shape)
 	if len(packed) >= len(plain) || a.Summary().SHA256 != b.Summary().SHA256 || a.Rows() != b.Rows() {
@@ -185,7 +185,7 @@ func TestCompressionChangesNoContent(t *testing.T) {
 func TestSeekFindsTheFirstKeyNotBelow(t *testing.T) {
 	f := newFixture(t, rand.New(rand.NewPCG(2, 1)), 6000, 4000)
 	tab := table.New(f.shape)
-	f.add(t, tab, nil)
+	f.add(t, tab, all(f.keys[0].Len()))
 	run := open(t, write(t, tab, table.Options{Compress: true}), f.shape)
 	var keys [][]byte
 	for c := run.Cursor(); c.Next(); {
@@ -344,7 +344,7 @@ func TestMergeAllocatesNothingPerKey(t *testing.T) {
 func TestRunsOfAnotherShapeAreRefused(t *testing.T) {
 	f := newFixture(t, rand.New(rand.NewPCG(5, 1)), 10, 10)
 	tab := table.New(f.shape)
-	f.add(t, tab, nil)
+	f.add(t, tab, all(f.keys[0].Len()))
 	run := write(t, tab, table.Options{})
 	fns := func(change func(s *table.Shape)) table.Shape {
 		s := table.Shape{Keys: slices.Clone(f.shape.Keys), Fns: slices.Clone(f.shape.Fns)}
@@ -376,7 +376,7 @@ func TestRunsOfAnotherShapeAreRefused(t *testing.T) {
 func TestEveryDamagedByteIsFound(t *testing.T) {
 	f := newFixture(t, rand.New(rand.NewPCG(6, 1)), 25, 10)
 	tab := table.New(f.shape)
-	f.add(t, tab, nil)
+	f.add(t, tab, all(f.keys[0].Len()))
 	run := write(t, tab, table.Options{Compress: true})
 	verify := func(b []byte) error {
 		r, err := table.OpenBytes(b, f.shape)
@@ -446,7 +446,7 @@ func TestResetLetsGoOfMemory(t *testing.T) {
 	f := newFixture(t, rand.New(rand.NewPCG(8, 1)), 3000, 3000)
 	tab := table.New(f.shape)
 	empty := tab.Bytes()
-	f.add(t, tab, nil)
+	f.add(t, tab, all(f.keys[0].Len()))
 	full := tab.Bytes()
 	tab.Reset()
 	if got := tab.Bytes(); full < 100*1000 || got > empty+1000 || tab.Len() != 0 {
@@ -459,7 +459,7 @@ func TestNullKeyIsAnError(t *testing.T) {
 	k := column.New(column.Of(column.Int64))
 	k.AppendInt(1)
 	k.AppendNull()
-	err := table.New(shape).Groups([]*column.Vector{k}, nil, make([]uint32, 2))
+	err := table.New(shape).Groups([]*column.Vector{k}, all(2), make([]uint32, 2))
 	if err == nil || err.Error() != "key column id is null in record 1" {
 		t.Error(err)
 	}
@@ -468,7 +468,7 @@ func TestNullKeyIsAnError(t *testing.T) {
 func FuzzRun(f *testing.F) {
 	fix := newFixture(f, rand.New(rand.NewPCG(7, 1)), 12, 4)
 	tab := table.New(fix.shape)
-	fix.add(f, tab, nil)
+	fix.add(f, tab, all(12))
 	f.Add(write(f, tab, table.Options{}))
 	f.Add(write(f, tab, table.Options{Compress: true}))
 	f.Fuzz(func(t *testing.T, b []byte) {

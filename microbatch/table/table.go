@@ -65,11 +65,10 @@ func New(shape Shape) *Table {
 	return t
 }
 
-// Groups looks up the key of each record in rows (nil means all n records,
-// where n is the length of the key columns), makes groups for new ones, and
-// stores the group at the record's number in out, which has a place for every
-// record. A null key column is an error: such records are bad rows, to be kept
-// out by the caller.
+// Groups looks up the key of each record in rows, makes groups for new ones,
+// and stores the group at the record's number in out, which has a place for
+// every record. A null key column is an error: such records are bad rows, to be
+// kept out by the caller.
 func (t *Table) Groups(keys []*column.Vector, rows []int32, out []uint32) error {
 	if len(keys) != len(t.shape.Keys) || len(keys) == 0 {
 		return fmt.Errorf("%d key columns given, the table has %d", len(keys), len(t.shape.Keys))
@@ -79,21 +78,13 @@ func (t *Table) Groups(keys []*column.Vector, rows []int32, out []uint32) error 
 			return fmt.Errorf("key column %s is %s, not %s", t.shape.Keys[j].Name, k.Type, t.shape.Keys[j].Type)
 		}
 	}
-	n := len(rows)
-	if rows == nil {
-		n = keys[0].Len()
-	}
-	for r := range n {
-		i := r
-		if rows != nil {
-			i = int(rows[r])
-		}
+	for _, i := range rows {
 		t.scratch = t.scratch[:0]
 		for j, k := range keys {
-			if k.Null(i) {
+			if k.Null(int(i)) {
 				return fmt.Errorf("key column %s is null in record %d", t.shape.Keys[j].Name, i)
 			}
-			t.scratch = tuple.Append(t.scratch, k, i)
+			t.scratch = tuple.Append(t.scratch, k, int(i))
 		}
 		out[i], _ = t.keys.ID(t.scratch)
 	}

@@ -68,7 +68,7 @@ func TestCountSumLatestThroughTableRunAndMerge(t *testing.T) {
 		}
 		return out.Bytes()
 	}
-	whole := add(nil)
+	whole := add(all(5))
 	var cursors []table.Cursor
 	for _, part := range [][]int32{{4, 0, 1}, {3, 2}} {
 		run, err := table.OpenBytes(add(part), shape)

@@ -68,11 +68,6 @@ func (c *naiveColumn) Add(in *combine.Input) error {
 			c.put(in.Groups[i], c.fn.lift(in.Args[0], i, in.Order.Rank(i)))
 		}
 	}
-	if in.Rows == nil {
-		for i := range in.Groups {
-			add(i)
-		}
-	}
 	for _, i := range in.Rows {
 		add(int(i))
 	}

@@ -172,7 +172,8 @@ func lift(fn combine.Fn, rec Records) (combine.Column, error) {
 }
 
 func add(col combine.Column, rec Records) error {
-	return col.Add(&combine.Input{Groups: make([]uint32, len(rec.Ranks)), Args: rec.Args, Order: rec})
+	n := len(rec.Ranks)
+	return col.Add(&combine.Input{Groups: make([]uint32, n), Rows: all(n), Args: rec.Args, Order: rec})
 }
 
 // accOf is the accumulator of the records; an error becomes bytes that no fn
@@ -355,7 +356,7 @@ func checkGroups(fn combine.Fn, rec Records, seed uint64) string {
 		return "reset leaves groups"
 	}
 	col.Grow(k)
-	if err := col.Add(&combine.Input{Groups: groups, Args: rec.Args, Order: rec}); err != nil {
+	if err := col.Add(&combine.Input{Groups: groups, Rows: all(len(groups)), Args: rec.Args, Order: rec}); err != nil {
 		return err.Error()
 	}
 	for g := range rows {
@@ -367,8 +368,11 @@ func checkGroups(fn combine.Fn, rec Records, seed uint64) string {
 }
 
 func checkRows(fn combine.Fn, rec Records, seed uint64) string {
-	rows := shuffled(len(rec.Ranks), newRng(seed))
-	rows = rows[:len(rows)/2]
+	rng := newRng(seed)
+	rows := shuffled(len(rec.Ranks), rng)
+	if rows = rows[:len(rows)/2]; rng.IntN(4) == 0 {
+		rows = nil // none, not all
+	}
 	col := fn.NewColumn()
 	col.Grow(1)
 	in := &combine.Input{Groups: make([]uint32, len(rec.Ranks)), Rows: rows, Args: rec.Args, Order: rec}
