@@ -32,12 +32,13 @@ import (
 
 // Options say where the database is.
 type Options struct {
-	// URL is a postgres:// URL or a keyword=value string, as libpq takes it.
+	// URL is a postgres:// URL or a keyword=value string, as libpq takes it,
+	// with the pool_… settings of pgxpool.
 	URL string
 	// Password, if set, is asked for each new connection, so that a rotated
 	// secret file is picked up.
 	Password func(context.Context) (string, error)
-	// MaxConns bounds the pool; 0 means 8.
+	// MaxConns bounds the pool; 0 means what the URL says.
 	MaxConns int32
 	// CallTimeout bounds each transaction, waiting for a connection included;
 	// 0 means 5 s.
@@ -64,12 +65,9 @@ func Open(ctx context.Context, o Options) (watermark.Store, error) {
 	if o.CallTimeout == 0 {
 		o.CallTimeout = 5 * time.Second
 	}
-	cfg.MaxConns = o.MaxConns
-	if cfg.MaxConns == 0 {
-		cfg.MaxConns = 8
+	if o.MaxConns > 0 {
+		cfg.MaxConns = o.MaxConns
 	}
-	cfg.MaxConnLifetime = 30 * time.Minute
-	cfg.MaxConnLifetimeJitter = 3 * time.Minute
 	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	cfg.ConnConfig.StatementCacheCapacity = 0
 	cfg.ConnConfig.DescriptionCacheCapacity = 256

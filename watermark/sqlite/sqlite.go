@@ -153,7 +153,7 @@ func (d *database) transact(ctx context.Context, db *sql.DB, limit time.Duration
 	if err != nil {
 		return classify(err)
 	}
-	defer tx.Rollback() // after Commit a no-op; else fn's error is the one to report
+	defer func() { _ = tx.Rollback() }() // after Commit a no-op; else fn's error is the one to report
 	if err := fn(ctx, transaction{tx}); err != nil {
 		return err
 	}

@@ -74,7 +74,8 @@ func (c *checks) document(what string, raw json.RawMessage) string {
 		return "{}"
 	}
 	c.that(isObject(raw), "%s is not a JSON object: %.80s", what, raw)
-	c.that(utf8.Valid(raw) && !strings.Contains(string(raw), `\u0000`), "%s contains NUL or is not UTF-8", what)
+	escapes := strings.ReplaceAll(string(raw), `\\`, "") // an escaped backslash starts no escape
+	c.that(utf8.Valid(raw) && !strings.Contains(escapes, `\u0000`), "%s contains NUL or is not UTF-8", what)
 	return string(raw)
 }
 
