@@ -59,6 +59,7 @@ func keysOf(keys ...string) stream {
 type synthetic struct {
 	streams []stream
 	size    func(key string) int64 // nil: 1 byte, markers 0
+	page    int                    // if set, no page holds more
 	lists   int
 	heads   map[string]error
 	edit    func(o store.ListOptions, p *store.Page) // makes it lie
@@ -81,12 +82,14 @@ func (s *synthetic) List(_ context.Context, o store.ListOptions) (store.Page, er
 	for i, st := range s.streams {
 		cursors[i].stream = st
 	}
-	from := o.Prefix
-	if after := max(o.StartAfter, strings.TrimPrefix(o.Token, "t:")); after != "" {
-		from = max(from, after+"\x00")
+	from := max(o.Prefix, o.StartAfter+"\x00")
+	if o.StartAfter == "" {
+		from = o.Prefix
 	}
-	if strings.HasPrefix(o.Token, "t:") && strings.HasSuffix(o.Token, "/") {
-		from = behind(strings.TrimPrefix(o.Token, "t:"))
+	if key, ok := strings.CutPrefix(o.Token, "behind key "); ok {
+		from = key + "\x00"
+	} else if dir, ok := strings.CutPrefix(o.Token, "behind directory "); ok {
+		from = behind(dir)
 	}
 	var p store.Page
 	last := ""
@@ -95,14 +98,14 @@ func (s *synthetic) List(_ context.Context, o store.ListOptions) (store.Page, er
 		if !ok || !strings.HasPrefix(key, o.Prefix) {
 			break
 		}
-		if n == o.Limit() {
-			p.NextToken = "t:" + last
+		if n == o.Limit() || n == s.page && n > 0 {
+			p.NextToken = last
 			break
 		}
 		if i := strings.Index(key[len(o.Prefix):], o.Delimiter); o.Delimiter != "" && i >= 0 {
-			last = key[:len(o.Prefix)+i+1]
-			p.Prefixes = append(p.Prefixes, last)
-			from = behind(last)
+			dir := key[:len(o.Prefix)+i+1]
+			p.Prefixes = append(p.Prefixes, dir)
+			last, from = "behind directory "+dir, behind(dir)
 			continue
 		}
 		size := int64(1)
@@ -112,7 +115,7 @@ func (s *synthetic) List(_ context.Context, o store.ListOptions) (store.Page, er
 			size = 0
 		}
 		p.Objects = append(p.Objects, store.ObjectInfo{Key: key, ETag: "e-" + key, Size: size})
-		last, from = key, key+"\x00"
+		last, from = "behind key "+key, key+"\x00"
 	}
 	if s.edit != nil {
 		s.edit(o, &p)
