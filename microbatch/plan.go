@@ -87,6 +87,9 @@ type Plan struct {
 	// Skips are the visible partitions that the advance jumps over; the
 	// coverage holds them unless they are in its gap.
 	Skips []time.Time `json:"skips"`
+	// Future says that the plan is held because the live watermark lies in the
+	// future of the clock: what is there cannot be judged.
+	Future bool `json:"future,omitempty"`
 	// Vanished are inputs of the live pane that are gone.
 	Vanished []string `json:"vanished"`
 	// Outside are the visible objects before the coverage: candidates for
@@ -121,6 +124,11 @@ func Decide(rule window.Rule, calendar partition.Calendar, f Facts) (Plan, error
 	}
 	p.split(f)
 	if p.Kind != Advance {
+		if f.Listed.To.Before(p.Watermark) {
+			p.Kind, p.Future = Held, true
+			p.Why = fmt.Sprintf("the watermark %s lies in the future of this clock (%s)", text(p.Watermark), text(f.Now))
+			return p, nil
+		}
 		if p.Why = refineWhy(p, f); p.Why == "" {
 			p.Why = "nothing is new"
 			return p, nil

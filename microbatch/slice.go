@@ -147,7 +147,7 @@ func (s *slicer) build(ctx context.Context, in Input, hint []column.Type) (*Slic
 	slice.Observed, slice.Built = observed, built
 	bound, err := s.program.Bind(built)
 	if err != nil {
-		return nil, err
+		return nil, s.blame(slice, err)
 	}
 	t := table.New(bound.Shape())
 	lifter, err := bound.NewLifter(t, in.Start)
@@ -165,6 +165,16 @@ func (s *slicer) build(ctx context.Context, in Input, hint []column.Type) (*Slic
 	}
 	slice.Run = run.Bytes()
 	return slice, nil
+}
+
+// blame finds the object whose own types cannot be bound: the error is its.
+func (s *slicer) blame(slice *Slice, err error) error {
+	for _, o := range slice.Objects {
+		if _, own := s.program.Bind(o.Observed); own != nil {
+			return &ObjectError{o.Object, own}
+		}
+	}
+	return err
 }
 
 // lift reads one object into the lifter's table and returns its rows.

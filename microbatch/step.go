@@ -30,9 +30,6 @@ func (p *Pipeline) step(ctx context.Context, t term, now time.Time, o StepOption
 	began := time.Now()
 	r = Report{Pipeline: p.set.Name, Outcome: Failed, Epoch: t.lease.Epoch}
 	defer func() {
-		if r.Err == nil {
-			recoverInto(&r.Err, "step")
-		}
 		if r.Err != nil {
 			r.Outcome, r.Why = Failed, r.Err.Error()
 		}
@@ -41,6 +38,7 @@ func (p *Pipeline) step(ctx context.Context, t term, now time.Time, o StepOption
 		p.log(r)
 		p.set.Observe(r)
 	}()
+	defer recoverInto(&r.Err, "step")
 	if p.set.Timeout > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(ctx, p.set.Timeout)
@@ -107,6 +105,9 @@ func (p *Pipeline) run(ctx context.Context, t term, now time.Time, o StepOptions
 		return p.aheadOfClock(now, r)
 	case Held:
 		r.Outcome = WasHeld
+		if plan.Future {
+			r.Why = p.futureWhy(plan.Watermark, now)
+		}
 		return nil
 	}
 	sign := plan.signature(p.set.ConfigHash)
@@ -150,11 +151,15 @@ func (p *Pipeline) aheadOfClock(now time.Time, r *Report) error {
 	if progress.IsZero() || !progress.After(now.Add(p.set.Calendar.Granularity())) {
 		return nil
 	}
-	r.Outcome = WasHeld
-	r.Why = fmt.Sprintf("progress %s lies in the future of this clock (%s): no partition is newer until then; if a wrong clock caused it, run "+
+	r.Outcome, r.Why = WasHeld, p.futureWhy(progress, now)
+	return nil
+}
+
+// futureWhy says what to do about a watermark in the future.
+func (p *Pipeline) futureWhy(progress, now time.Time) string {
+	return fmt.Sprintf("%s lies in the future of this clock (%s): no partition is newer until then; if a wrong clock caused it, run "+
 		"`deltad pause --pipeline %[3]s --reason …` and `deltad watermark reset --pipeline %[3]s --to %[4]s --reason …`",
 		text(progress), text(now), p.set.Name, text(p.set.Calendar.Prev(now)))
-	return nil
 }
 
 // findLate looks for late objects among those outside the coverage.
