@@ -327,7 +327,7 @@ func TestParquetNested(t *testing.T) {
 		})
 	}
 	_, _, err := rows(&memBlob{key: "f", data: data}, Request{Format: Parquet, Columns: paths("many.amount")})
-	wantError(t, err, "column many.amount", "missing")
+	wantError(t, err, "column many.amount", "many is no struct")
 	_, _, err = rows(&memBlob{key: "f", data: data}, Request{Format: Parquet, Columns: paths("offer.Amount")})
 	wantError(t, err, "column offer.Amount", `"offer.amount"`, "case")
 	as := Column{Path: "offer", As: column.StructOf(column.Field{Name: "new", Type: column.Of(column.Bool)},

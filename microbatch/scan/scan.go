@@ -125,7 +125,7 @@ type Limits struct {
 	Footer   int   // bytes of a Parquet footer; 16 MiB
 	Page     int   // bytes of a decompressed Parquet page; 64 MiB
 	RowGroup int64 // compressed bytes of the wanted columns of a Parquet row group; 512 MiB
-	Values   int   // list elements of a column in one batch; 16 Mi
+	Values   int   // list elements of a leaf in one batch; 4 Mi
 	Whole    int64 // objects up to this size are read by one ReadAll; 8 MiB
 }
 
@@ -147,7 +147,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Footer, 16<<20)
 	set(&l.Page, 64<<20)
 	set64(&l.RowGroup, 512<<20)
-	set(&l.Values, 16<<20)
+	set(&l.Values, 4<<20)
 	set64(&l.Whole, 8<<20)
 	return l
 }

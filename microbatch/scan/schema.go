@@ -83,11 +83,13 @@ func (n *node) isStruct() bool {
 }
 
 // find looks a column up: nil where it is missing, an error where the name is
-// ambiguous or only another spelling is there.
+// ambiguous, only another spelling is there, or the path leads through
+// something that is no struct.
 func (n *node) find(path string) (*node, error) {
-	found, other, err := n.lookup(path)
-	if err == nil && found == nil && other != "" {
-		err = caseError(path, other)
+	l := lookup{path: path}
+	found, err := l.in(n, path)
+	if err == nil && found == nil {
+		err = l.hint
 	}
 	if err != nil {
 		return nil, err
@@ -95,38 +97,46 @@ func (n *node) find(path string) (*node, error) {
 	return found, nil
 }
 
-func (n *node) lookup(rest string) (found *node, other string, err error) {
+// lookup is the search for one column.
+type lookup struct {
+	path string
+	hint error // why it may be missing
+}
+
+// in finds the rest of the path below n, the longest name first.
+func (l *lookup) in(n *node, rest string) (*node, error) {
 	for end := len(rest); end >= 0; end = strings.LastIndexByte(rest[:end], '.') {
-		name := rest[:end]
-		var child *node
-		for _, c := range n.children {
-			switch {
-			case c.name == name && child != nil:
-				return nil, "", fmt.Errorf("column %s: twice in the schema", joinPath(c.path))
-			case c.name == name:
-				child = c
-			case other == "" && strings.EqualFold(c.name, name):
-				other = joinPath(c.path)
+		child, err := l.child(n, rest[:end])
+		switch {
+		case err != nil:
+			return nil, err
+		case child == nil:
+		case end == len(rest):
+			return child, nil
+		case !child.isStruct():
+			l.hint = fmt.Errorf("column %s: %s is no struct", l.path, joinPath(child.path))
+		default:
+			if found, err := l.in(child, rest[end+1:]); found != nil || err != nil {
+				return found, err
 			}
 		}
-		if child == nil {
-			continue
-		}
-		if end == len(rest) {
-			return child, "", nil
-		}
-		if !child.isStruct() {
-			continue
-		}
-		found, o, err := child.lookup(rest[end+1:])
-		if found != nil || err != nil {
-			return found, "", err
-		}
-		if o != "" {
-			other = o
+	}
+	return nil, nil
+}
+
+func (l *lookup) child(n *node, name string) (*node, error) {
+	var child *node
+	for _, c := range n.children {
+		switch {
+		case c.name == name && child != nil:
+			return nil, fmt.Errorf("column %s: twice in the schema", joinPath(c.path))
+		case c.name == name:
+			child = c
+		case l.hint == nil && strings.EqualFold(c.name, name):
+			l.hint = caseError(l.path, joinPath(c.path))
 		}
 	}
-	return nil, other, nil
+	return child, nil
 }
 
 func joinPath(path []string) string { return strings.Join(path, ".") }
