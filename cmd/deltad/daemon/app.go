@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/deltad/deltad/configs"
+	"github.com/deltad/deltad/microbatch"
 	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/store"
 	"github.com/deltad/deltad/watermark"
@@ -54,6 +56,11 @@ type App struct {
 	ids        *ids
 	workers    int
 	cacheBytes int64
+
+	mu struct {
+		sync.Mutex
+		serving map[string]*microbatch.Pipeline // those that Serve runs
+	}
 }
 
 // NewID returns a ULID that this process never returned before.
@@ -164,9 +171,29 @@ func (a *App) Serve(ctx context.Context) error {
 			return fmt.Errorf("pipelines.%s.%w", p.Config.Name, err)
 		}
 		pipeline := p.Pipeline()
+		a.serving(p.Config.Name, pipeline)
 		g.Go(func() error { return pipeline.Serve(ctx, schedule) })
 	}
 	return g.Wait()
+}
+
+func (a *App) serving(name string, p *microbatch.Pipeline) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.mu.serving == nil {
+		a.mu.serving = map[string]*microbatch.Pipeline{}
+	}
+	a.mu.serving[name] = p
+}
+
+// Poke makes this process's leader of a pipeline look for resets and requests
+// at once. Where another process leads, its own next look finds them.
+func (a *App) Poke(pipeline string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p := a.mu.serving[pipeline]; p != nil {
+		p.Poke()
+	}
 }
 
 // openState opens the state store that a URL names.
