@@ -3,6 +3,8 @@ package scan
 import (
 	"bytes"
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -20,6 +22,17 @@ func FuzzParquet(f *testing.F) {
 	f.Add(small(f, parquet.Compression(&parquet.Lz4Raw)))
 	f.Add(small(f, parquet.Compression(&parquet.Gzip), parquet.MaxRowsPerRowGroup(7)))
 	f.Add(writeAll(f, 1, 3, &parquet.Uncompressed, 2, 0.5).data)
+	files, err := filepath.Glob(filepath.Join("testdata", "parquet-testing", "*.parquet"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		blob := &memBlob{key: "f", data: data}
 		file, err := openParquet(context.Background(), blob, fuzzLimits.withDefaults())
