@@ -164,6 +164,34 @@ func TestNewestAnswersPresenceAndDeletion(t *testing.T) {
 	}
 }
 
+// TestNullColumnsServeAsAnyType: a file in which a column was never set has a
+// Null column for it.
+func TestNullColumnsServeAsAnyType(t *testing.T) {
+	const n = 3
+	for _, fn := range every(t) {
+		nulls, typed := make([]*column.Vector, len(fn.Args())), make([]*column.Vector, len(fn.Args()))
+		for j, typ := range fn.Args() {
+			nulls[j], typed[j] = column.New(column.Of(column.Null)), column.New(typ)
+			for range n {
+				nulls[j].AppendNull()
+				typed[j].AppendNull()
+			}
+		}
+		var accs [2]string
+		for k, args := range [][]*column.Vector{nulls, typed} {
+			col := fn.NewColumn()
+			col.Grow(1)
+			if err := col.Add(&combine.Input{Groups: make([]uint32, n), Rows: all(n), Args: args, Order: ranks(n)}); err != nil {
+				t.Fatalf("%s: %v", fn.TypeID(), err)
+			}
+			accs[k] = string(col.AppendAcc(nil, 0))
+		}
+		if accs[0] != accs[1] {
+			t.Errorf("%s: %x of a null column, %x of nulls", fn.TypeID(), accs[0], accs[1])
+		}
+	}
+}
+
 func TestSumOutOfRangeNamesTheSum(t *testing.T) {
 	fn := build(t, "sum", combine.Params{}, column.Of(column.Int64))
 	col := fn.NewColumn()

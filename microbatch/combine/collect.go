@@ -98,7 +98,7 @@ func (f *collectFn) walk(acc []byte, entry func(key []byte), field func(j int, s
 		}
 		key := acc[:len(acc)-len(rest)]
 		switch {
-		case bytes.Equal(key, tuple.AppendNull(nil)):
+		case tuple.IsNull(key):
 			return errors.New("sub-key is null")
 		case bytes.Compare(key, last) <= 0:
 			return errors.New("sub-keys are not in strictly ascending order")

@@ -2,6 +2,7 @@ package combine
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 
 	"github.com/deltad/deltad/microbatch/column"
@@ -38,8 +39,8 @@ func (f *extremeFn) Validate(acc []byte) error {
 
 // checkValue says whether b is one value of the type and nothing else.
 func checkValue(b []byte, t *column.Type, null bool) error {
-	if !null && len(b) == 1 && b[0] == tuple.AppendNull(nil)[0] {
-		return fmt.Errorf("value is null")
+	if !null && tuple.IsNull(b) {
+		return errors.New("value is null")
 	}
 	rest, err := tuple.Check(b, t)
 	if err == nil && len(rest) > 0 {

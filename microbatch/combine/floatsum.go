@@ -131,7 +131,7 @@ type floatColumn struct {
 	windows
 	fn    *floatSum
 	n     []uint64
-	spec  []specials // nil until a special is seen
+	spec  []specials // empty until a special is seen
 	parts floatAcc   // scratch
 }
 
@@ -139,14 +139,13 @@ func (c *floatColumn) Len() int { return len(c.n) }
 
 func (c *floatColumn) Grow(n int) {
 	c.n, c.win = grow(c.n, n), grow(c.win, n)
-	if c.spec != nil {
+	if len(c.spec) > 0 {
 		c.spec = grow(c.spec, n)
 	}
 }
 
 func (c *floatColumn) Reset() {
-	c.n, c.win, c.long = c.n[:0], c.win[:0], c.long[:0]
-	c.spec = nil
+	c.n, c.win, c.long, c.spec = c.n[:0], c.win[:0], c.long[:0], c.spec[:0]
 }
 
 func (c *floatColumn) Bytes() int64 {
@@ -219,9 +218,7 @@ func addPair(w *[3]uint64, at int32, lo, hi uint64, neg bool) {
 }
 
 func (c *floatColumn) addSpecial(g uint32, x float64) {
-	if c.spec == nil {
-		c.spec = make([]specials, len(c.n), cap(c.n))
-	}
+	c.spec = grow(c.spec, len(c.n))
 	switch {
 	case x != x:
 		c.spec[g][0]++
@@ -233,7 +230,7 @@ func (c *floatColumn) addSpecial(g uint32, x float64) {
 }
 
 func (c *floatColumn) special(g uint32) specials {
-	if c.spec == nil {
+	if len(c.spec) == 0 {
 		return specials{}
 	}
 	return c.spec[g]
@@ -250,9 +247,7 @@ func (c *floatColumn) Merge(g uint32, acc []byte) error {
 	}
 	c.n[g] = total
 	if a.spec != (specials{}) {
-		if c.spec == nil {
-			c.spec = make([]specials, len(c.n), cap(c.n))
-		}
+		c.spec = grow(c.spec, len(c.n))
 		for i, k := range a.spec {
 			c.spec[g][i] += k
 		}

@@ -128,7 +128,7 @@ func (c *newestColumn) Records(g uint32) uint64 { return c.n[g] }
 
 func (c *newestColumn) Deleted(g uint32) bool {
 	have := c.get(g)
-	return have != nil && have[len(have)-1] == tuple.AppendBool(nil, true)[0]
+	return have != nil && tuple.IsTrue(have[len(have)-1:])
 }
 
 func (c *newestColumn) Extract(g uint32, dst *column.Vector) error {

@@ -74,7 +74,7 @@ func (f *setFn) validate(acc []byte) error {
 		}
 		value := rest[:len(rest)-len(after)]
 		switch {
-		case bytes.Equal(value, tuple.AppendNull(nil)):
+		case tuple.IsNull(value):
 			return errors.New("value is null")
 		case bytes.Compare(value, last) <= 0:
 			return errors.New("values are not in strictly ascending order")

@@ -182,16 +182,31 @@ func decodeText(b []byte, t *column.Type, into *column.Vector) ([]byte, error) {
 		return nil, err
 	}
 	body, rest := b[1:1+n], b[1+n+2:]
-	if escapes > 0 && (into != nil || t.Kind == column.String) {
-		body = bytes.ReplaceAll(body, []byte{0, escape}, []byte{0})
-	}
-	if t.Kind == column.String && !utf8.Valid(body) {
+	if t.Kind == column.String && !validEscaped(body) {
 		return nil, errors.New("string is not valid UTF-8")
 	}
 	if into != nil {
+		if escapes > 0 {
+			body = bytes.ReplaceAll(body, []byte{0, escape}, []byte{0})
+		}
 		into.AppendString(string(body))
 	}
 	return rest, nil
+}
+
+// validEscaped says whether the text is UTF-8 once its escapes are undone: no
+// code point has a zero byte within, so the parts between zeros decide.
+func validEscaped(b []byte) bool {
+	for {
+		i := bytes.IndexByte(b, 0)
+		if i < 0 {
+			return utf8.Valid(b)
+		}
+		if !utf8.Valid(b[:i]) {
+			return false
+		}
+		b = b[i+2:]
+	}
 }
 
 // textLen returns the length of an escaped text before its terminator.
@@ -278,6 +293,12 @@ func decodeNested(b []byte, t *column.Type, into *column.Vector) ([]byte, error)
 	}
 	return b[1:], nil
 }
+
+// IsNull says whether the value at the front of b is NULL.
+func IsNull(b []byte) bool { return len(b) > 0 && b[0] == tagNull }
+
+// IsTrue says whether the value at the front of b is the bool true.
+func IsTrue(b []byte) bool { return len(b) > 0 && b[0] == tagTrue }
 
 // Skip returns what follows the one value at the front of b, of whatever type.
 // It refuses what is not the encoding of a value of some type.
