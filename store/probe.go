@@ -21,8 +21,8 @@ const instead = "use a store that does (Amazon S3, versitygw, SeaweedFS, a recen
 // removes what it wrote, also when ctx ends. A store that fails is ErrUnconditional with the condition and with what to use instead;
 // an outage or a refusal of access is returned as it is, since it proves nothing.
 func Probe(ctx context.Context, s Store, prefix string) error {
-	// A name of its own, so that probes of several replicas at one time do not meet.
-	p := &probe{s: s, key: prefix + "probe-" + rand.Text()}
+	// A name of its own, so that probes of several replicas at one time do not meet; one that listers ignore, should it be left behind.
+	p := &probe{s: s, key: prefix + "_probe-" + rand.Text()}
 	err := p.run(ctx)
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()

@@ -26,8 +26,8 @@
 // ErrNotFound, ErrPrecondition, ErrNotModified, ErrRange are answers; ErrUnavailable is an outage, throttling included, to be tried
 // again at the next trigger (implementations have retried within bounds already); ErrConflict is a put whose outcome must be re-read;
 // ErrDenied, ErrNoBucket, ErrBadKey, ErrBadListing, ErrTooLarge, ErrUnsupported want a person. When the caller's context ends, errors.Is finds the
-// context's error. After any failed put except ErrPrecondition, ErrDenied and ErrBadKey the outcome is unknown. ErrPrecondition of a
-// retried put may be the caller's own first attempt: read back and compare, or ask for Unretried.
+// context's error. After any failed put except ErrPrecondition, ErrDenied and ErrBadKey the outcome is unknown: it may have been applied,
+// or be applied later. A caller that then puts again may be refused by its own first put: read back and compare.
 package store
 
 import (
@@ -145,8 +145,8 @@ type PutOptions struct {
 	IfMatch string
 	// ContentType is for people's browsers; stores without such a thing ignore it.
 	ContentType string
-	// Unretried sends the request once: no retry of any kind, so that ErrPrecondition cannot mean the caller's own earlier attempt.
-	// It is meant for small bodies.
+	// Unretried sends the request once: no retry of any kind, so that the caller, who reads back anyway, knows of every attempt. It is
+	// meant for small bodies.
 	Unretried bool
 }
 

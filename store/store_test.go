@@ -88,7 +88,8 @@ func TestMetered(t *testing.T) {
 	for i := range 5 {
 		put(t, s, fmt.Sprintf("k/%d", i), "12345")
 	}
-	for range store.Objects(ctx, s, store.ListOptions{MaxKeys: 2}) {
+	for _, err := range store.Objects(ctx, s, store.ListOptions{MaxKeys: 2}) {
+		want(t, "list", err, nil)
 	}
 	obj, err := s.Get(ctx, "k/0", store.GetOptions{})
 	want(t, "get", err, nil)
@@ -195,7 +196,8 @@ func TestPages(t *testing.T) {
 	for _, k := range []string{"a", "b", "c"} {
 		put(t, s, k, "")
 	}
-	for range store.Objects(t.Context(), s, store.ListOptions{MaxKeys: 1}) {
+	for _, err := range store.Objects(t.Context(), s, store.ListOptions{MaxKeys: 1}) {
+		want(t, "list", err, nil)
 		break
 	}
 	if n := s.Count("list"); n != 1 {

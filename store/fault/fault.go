@@ -225,6 +225,7 @@ func (s *Store) around(ctx context.Context, op, key string, r *Rule, do func(con
 		if err := wait(ctx, r); err != nil {
 			return store.Fail(op, s.String(), key, nil, err)
 		}
+	case Truncate, Corrupt, Lie: // change what comes back
 	}
 	return do(ctx)
 }

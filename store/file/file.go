@@ -105,7 +105,7 @@ func segment(seg string) error {
 func etag(fi fs.FileInfo) string {
 	ino := uint64(0)
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-		ino = uint64(st.Ino)
+		ino = st.Ino
 	}
 	return fmt.Sprintf("%x-%x-%x", ino, fi.ModTime().UnixNano(), fi.Size())
 }

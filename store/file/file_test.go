@@ -131,7 +131,7 @@ func TestOrdinaryFiles(t *testing.T) {
 	// Replaced from outside: another version.
 	one, err := s.Head(t.Context(), "out/CURRENT")
 	must(err)
-	must(os.WriteFile(filepath.Join(root, "out/CURRENT"), []byte("pointes"), 0o644))
+	must(os.WriteFile(filepath.Join(root, "out/CURRENT"), []byte("changed"), 0o644))
 	if _, err := store.PutBytes(t.Context(), s, "out/CURRENT", nil, store.PutOptions{IfMatch: one.ETag}); !errors.Is(err, store.ErrPrecondition) {
 		t.Fatalf("swap over a foreign change: %v", err)
 	}

@@ -202,10 +202,10 @@ func (w *walk) file(e entry) error {
 			if p <= w.after || p == w.last {
 				return nil
 			}
-			if _, err := stat(e.path); err != nil {
-				return nil
+			if _, err := stat(e.path); err == nil {
+				return w.prefix(p)
 			}
-			return w.prefix(p)
+			return nil // deleted meanwhile
 		}
 	}
 	fi, err := stat(e.path)

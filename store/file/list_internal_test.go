@@ -1,6 +1,7 @@
 package file
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,7 +46,7 @@ func TestListingReadsOnlyWhatIsInRange(t *testing.T) {
 		{name: "a partial name", o: store.ListOptions{Prefix: "p/2026/1", Delimiter: "/"}, entries: 3, most: 1 + 3*4},
 	} {
 		w := &walk{ctx: t.Context(), o: c.o, after: c.o.StartAfter}
-		if err := w.from(root); err != nil && err != errStop {
+		if err := w.from(root); err != nil && !errors.Is(err, errStop) {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		if w.n != c.entries {

@@ -131,7 +131,7 @@ func write(ctx context.Context, f *os.File, body io.ReadSeeker) error {
 		if _, err := f.Write(buf[:n]); err != nil {
 			return err
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
@@ -204,12 +204,11 @@ func (s *Store) rename(from, to string) error {
 
 // notLinkedDir refuses to replace a link to a directory, which a rename would do: the objects below it would be gone.
 func notLinkedDir(path string) error {
-	fi, err := os.Lstat(path)
-	if err != nil || fi.Mode()&fs.ModeSymlink == 0 {
-		return nil
-	}
-	if fi, err := os.Stat(path); err == nil && fi.IsDir() {
-		return syscall.EISDIR
+	link, err := os.Lstat(path)
+	if err == nil && link.Mode()&fs.ModeSymlink != 0 {
+		if target, err := os.Stat(path); err == nil && target.IsDir() {
+			return syscall.EISDIR
+		}
 	}
 	return nil
 }

@@ -21,8 +21,8 @@ func (s *Store) fail(ctx context.Context, op, key string, err error) error {
 		}
 		return store.Fail(op, s.String(), key, nil, err)
 	}
-	class, hint := s.classify(op, err)
-	if errors.Is(err, class) && class != nil {
+	hint, class := s.classify(op, err)
+	if class != nil && strings.Contains(err.Error(), class.Error()) && errors.Is(err, class) {
 		class = nil // the cause says it already
 	}
 	if hint != "" {
@@ -69,48 +69,48 @@ var byCode = map[string]error{
 	"NoSuchUpload":               store.ErrUnavailable, // swept by somebody: the put may be tried again
 }
 
-func (s *Store) classify(op string, err error) (class error, hint string) {
+func (s *Store) classify(op string, err error) (hint string, class error) {
 	for _, own := range []error{
 		store.ErrBadListing, store.ErrBadKey, store.ErrRange, store.ErrPrecondition, store.ErrTooLarge, store.ErrUnsupported, store.ErrUnavailable,
 	} {
 		if errors.Is(err, own) {
-			return own, ""
+			return "", own
 		}
 	}
 	code, message, status, header := answer(err)
 	if op == "put" && s.o.Checksum != WhenRequired && checksumRefused(code, message, status) {
-		return store.ErrUnsupported, "a server that does not know checksum trailers needs `checksum: when_required`"
+		return "a server that does not know checksum trailers needs `checksum: when_required`", store.ErrUnsupported
 	}
 	if class, ok := byCode[code]; ok {
-		return class, ""
+		return "", class
 	}
 	switch {
 	case status == 0 && code != "":
-		return nil, "" // an error document without a status: the code speaks
+		return "", nil // an error document without a status: the code speaks
 	case status == 0:
-		return store.ErrUnavailable, "" // the network
+		return "", store.ErrUnavailable // the network
 	case status == http.StatusNotFound && code == "":
-		return store.ErrNotFound, ""
+		return "", store.ErrNotFound
 	case status == http.StatusNotModified:
-		return store.ErrNotModified, ""
+		return "", store.ErrNotModified
 	case status == http.StatusPreconditionFailed:
-		return store.ErrPrecondition, ""
+		return "", store.ErrPrecondition
 	case status == http.StatusConflict:
-		return store.ErrConflict, ""
+		return "", store.ErrConflict
 	case status == http.StatusRequestedRangeNotSatisfiable:
-		return store.ErrRange, ""
+		return "", store.ErrRange
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return store.ErrDenied, ""
+		return "", store.ErrDenied
 	case status == http.StatusNotImplemented:
-		return store.ErrUnsupported, ""
+		return "", store.ErrUnsupported
 	case status == http.StatusTooManyRequests, status >= 500, status < 300:
-		return store.ErrUnavailable, "" // an answer with a good status that could not be read is a broken answer
+		return "", store.ErrUnavailable // an answer with a good status that could not be read is a broken answer
 	case status == http.StatusMovedPermanently, status == http.StatusTemporaryRedirect, code == "AuthorizationHeaderMalformed":
 		if region := header.Get("X-Amz-Bucket-Region"); region != "" {
-			return nil, "the bucket is in region " + region
+			return "the bucket is in region " + region, nil
 		}
 	}
-	return nil, ""
+	return "", nil
 }
 
 // checksumRefused recognises the many ways in which servers refuse an upload with a checksum trailer.

@@ -184,7 +184,7 @@ func refuse(w http.ResponseWriter, status int, code, message string) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(status)
 	if status != http.StatusNotModified {
-		fmt.Fprintf(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>%s</Code><Message>%s</Message></Error>`, code, message)
+		_, _ = fmt.Fprintf(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>%s</Code><Message>%s</Message></Error>`, code, message)
 	}
 }
 
@@ -289,7 +289,7 @@ func (f *fake) put(w http.ResponseWriter, r *http.Request, key string, body []by
 	f.mu.Unlock()
 	w.Header().Set("ETag", `"`+etag+`"`)
 	if r.Method == "POST" {
-		fmt.Fprintf(w, `<CompleteMultipartUploadResult><ETag>&quot;%s&quot;</ETag></CompleteMultipartUploadResult>`, etag)
+		_, _ = fmt.Fprintf(w, `<CompleteMultipartUploadResult><ETag>&quot;%s&quot;</ETag></CompleteMultipartUploadResult>`, etag)
 	}
 }
 
@@ -309,7 +309,7 @@ func (f *fake) multipart(w http.ResponseWriter, r *http.Request, op, key string,
 		id = "upload-" + strconv.Itoa(f.seq)
 		f.uploads[id], f.upload[id] = map[int][]byte{}, r.Header.Clone()
 		f.mu.Unlock()
-		fmt.Fprintf(w, "<InitiateMultipartUploadResult><UploadId>%s</UploadId></InitiateMultipartUploadResult>", id)
+		_, _ = fmt.Fprintf(w, "<InitiateMultipartUploadResult><UploadId>%s</UploadId></InitiateMultipartUploadResult>", id)
 	case "part":
 		n, _ := strconv.Atoi(r.URL.Query().Get("partNumber"))
 		f.mu.Lock()

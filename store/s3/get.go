@@ -151,7 +151,7 @@ func (b *body) broke(err error) {
 	switch {
 	case b.at > b.end:
 		b.err = b.fail(fmt.Errorf("%w: more bytes than announced", store.ErrUnavailable))
-	case b.at == b.end && (err == nil || err == io.EOF):
+	case b.at == b.end && (err == nil || errors.Is(err, io.EOF)):
 		b.err = err
 	case b.ctx.Err() != nil:
 		b.err = b.fail(err)
@@ -159,7 +159,7 @@ func (b *body) broke(err error) {
 		b.err = b.fail(fmt.Errorf("%w: %w (damaged on the way, or a server whose checksums are wrong: then set `checksum: when_required`)",
 			store.ErrUnavailable, err))
 	default:
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
 		_ = b.rc.Close()
@@ -179,7 +179,7 @@ func (b *body) resume() error {
 		return b.fail(b.ctx.Err())
 	}
 	obj, err := b.s.open(b.ctx, b.info.Key, store.GetOptions{IfMatch: b.info.ETag, Offset: b.at, Length: b.end - b.at})
-	if class, _ := b.s.classify("get", err); err != nil && errors.Is(class, store.ErrPrecondition) {
+	if _, class := b.s.classify("get", err); err != nil && errors.Is(class, store.ErrPrecondition) {
 		return b.fail(fmt.Errorf("%w: replaced while it was read", store.ErrUnavailable))
 	}
 	if err != nil {
@@ -192,7 +192,7 @@ func (b *body) resume() error {
 func (b *body) fail(err error) error { return b.s.fail(b.ctx, "read", b.info.Key, err) }
 
 func (b *body) Close() error {
-	if b.err == nil || b.err == io.EOF {
+	if b.err == nil || errors.Is(b.err, io.EOF) {
 		b.err = errors.New("read after close")
 	}
 	if b.rc == nil {

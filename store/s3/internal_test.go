@@ -113,6 +113,7 @@ func FuzzGuard(f *testing.F) {
 		if err != nil {
 			return
 		}
+		defer func() { _ = got.Body.Close() }()
 		b, err := io.ReadAll(got.Body)
 		if err != nil || !bytes.Equal(b, body) || !bytes.Contains(body, []byte("<ListBucketResult")) {
 			t.Fatalf("%q, %v", b, err)

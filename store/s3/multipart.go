@@ -64,7 +64,7 @@ func (p *put) precheck(ctx context.Context) error {
 		return nil
 	}
 	info, _, err := p.s.head(ctx, p.key)
-	if class, _ := p.s.classify("head", err); err != nil && errors.Is(class, store.ErrNotFound) {
+	if _, class := p.s.classify("head", err); err != nil && errors.Is(class, store.ErrNotFound) {
 		if p.o.IfMatch != "" {
 			return fmt.Errorf("%w: there is no object", store.ErrPrecondition)
 		}

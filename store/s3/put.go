@@ -73,7 +73,7 @@ func (p *put) mine(ctx context.Context, refusal error) (string, error) {
 		return "", p.absent(refusal)
 	}
 	code, _, _, _ := answer(refusal)
-	if class, _ := p.s.classify("put", refusal); !errors.Is(class, store.ErrPrecondition) && code != "NoSuchUpload" {
+	if _, class := p.s.classify("put", refusal); !errors.Is(class, store.ErrPrecondition) && code != "NoSuchUpload" {
 		return "", p.absent(refusal)
 	}
 	info, token, err := p.s.head(ctx, p.key)
@@ -88,7 +88,7 @@ func (p *put) absent(err error) error {
 	if p.o.IfMatch == "" {
 		return err
 	}
-	if class, _ := p.s.classify("put", err); errors.Is(class, store.ErrNotFound) {
+	if _, class := p.s.classify("put", err); errors.Is(class, store.ErrNotFound) {
 		return fmt.Errorf("%w: %w", store.ErrPrecondition, err)
 	}
 	return err

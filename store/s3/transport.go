@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -38,6 +39,8 @@ func httpClient(timeout time.Duration) *awshttp.BuildableClient {
 		}
 		t.TLSHandshakeTimeout = timeout / 2
 		t.ResponseHeaderTimeout = timeout
+		// Before livelyConn ends an idle connection: the pool takes one out without a race with the request that wants it.
+		t.IdleConnTimeout = timeout / 2
 		t.MaxIdleConns = 256
 		t.MaxIdleConnsPerHost = 64
 		t.MaxConnsPerHost = 128
@@ -87,7 +90,7 @@ func (g guard) Do(req *http.Request) (*http.Response, error) {
 	body := &limited{ReadCloser: resp.Body, left: maxPageBytes, fail: true}
 	r := bufio.NewReader(body)
 	head, err := r.Peek(4096)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, closing(resp.Body, err)
 	}
 	if typ, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); typ == "text/html" || !bytes.Contains(head, []byte("<ListBucketResult")) {
