@@ -187,6 +187,11 @@ func (p *Pipeline) planCollection(ctx context.Context) (sink.Collection, error) 
 	return p.collector.Plan(ctx, p.seen.head, sink.CollectOptions{Live: live, Retain: p.set.Retain})
 }
 
+// PlanCollection says what garbage collection would do, without a lease.
+func (p *Pipeline) PlanCollection(ctx context.Context) (sink.Collection, error) {
+	return p.Collect(ctx, term{}, true)
+}
+
 // Collect collects garbage now, or with dry only says what it would do.
 func (p *Pipeline) Collect(ctx context.Context, t term, dry bool) (sink.Collection, error) {
 	if err := p.refresh(ctx); err != nil {

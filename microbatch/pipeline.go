@@ -57,6 +57,7 @@ type State interface {
 	watermark.Objects
 	watermark.Intents
 	watermark.Requests
+	watermark.Audit
 	StateID(ctx context.Context) (string, error)
 }
 

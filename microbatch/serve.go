@@ -19,7 +19,7 @@ const controlEvery = 2 * time.Second
 // Once takes one step at now under a lease of its own and gives it back. The
 // outcome is Standby where somebody else holds it.
 func (p *Pipeline) Once(ctx context.Context, now time.Time, o StepOptions) Report {
-	ctx, ten, t, err := p.enter(ctx)
+	ctx, ten, t, err := p.enter(ctx, 0)
 	if err != nil {
 		r := Report{Pipeline: p.set.Name, Outcome: Failed, Why: err.Error(), Err: err}
 		if errors.Is(err, watermark.ErrHeld) {
@@ -35,49 +35,14 @@ func (p *Pipeline) Once(ctx context.Context, now time.Time, o StepOptions) Repor
 	return p.step(ctx, t, now, o)
 }
 
-// Under runs do under a lease of its own, for commands that change something
-// where no leader lives. ErrHeld where one does.
-func (p *Pipeline) Under(ctx context.Context, do func(ctx context.Context, t Term) error) error {
-	ctx, ten, t, err := p.enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.leave(ctx, ten)
-	return do(ctx, Term{p, t})
-}
-
-// Term is the right to write, for commands.
-type Term struct {
-	p *Pipeline
-	t term
-}
-
-// Step takes one step.
-func (t Term) Step(ctx context.Context, now time.Time, o StepOptions) Report {
-	return t.p.step(ctx, t.t, now, o)
-}
-
-// Settle carries out pending resets and nothing else.
-func (t Term) Settle(ctx context.Context) error {
-	if err := t.p.refresh(ctx); err != nil {
-		return err
-	}
-	row, err := t.p.set.State.EnsurePipeline(ctx, t.p.set.Name)
-	if err != nil {
-		return err
-	}
-	return t.p.intents(ctx, t.t, row)
-}
-
-// Lease is the lease of the term.
-func (t Term) Lease() watermark.Lease { return t.t.lease }
-
-// enter acquires the lease and starts holding it.
-func (p *Pipeline) enter(ctx context.Context) (context.Context, *tenure, term, error) {
-	least, err := p.minEpoch(ctx)
+// enter acquires the lease, above the epoch in CURRENT and above least, and
+// starts holding it.
+func (p *Pipeline) enter(ctx context.Context, least int64) (context.Context, *tenure, term, error) {
+	seen, err := p.minEpoch(ctx)
 	if err != nil {
 		return ctx, nil, term{}, err
 	}
+	least = max(least, seen)
 	began := time.Now()
 	lease, err := p.set.State.Acquire(ctx, p.set.Name, watermark.RoleDelta, p.set.Instance, p.set.LeaseTTL, least)
 	if err != nil {
@@ -108,7 +73,7 @@ func (p *Pipeline) leave(ctx context.Context, ten *tenure) {
 func (p *Pipeline) Serve(ctx context.Context, schedule cron.Schedule) error {
 	for ctx.Err() == nil {
 		work, release := p.outliving(ctx)
-		held, ten, t, err := p.enter(work)
+		held, ten, t, err := p.enter(work, 0)
 		if err != nil {
 			release()
 			p.standBy(ctx, err)

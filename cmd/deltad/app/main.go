@@ -122,17 +122,16 @@ func (c *cli) root() *cobra.Command {
 		}
 		return nil
 	}
-	root.AddCommand(c.runCommand())
+	root.AddCommand(
+		c.runCommand(), c.checkCommand(), c.planCommand(), c.statusCommand(), c.runsCommand(), c.partitionsCommand(),
+		c.getCommand(), c.lsCommand(), c.gcCommand(), c.recoverCommand(), c.adoptCommand(), c.migrateCommand(), c.versionCommand(),
+	)
 	return root
 }
 
 // load reads the configuration; whatever is wrong with it is a usage error.
 func (c *cli) load() (*configs.Config, error) {
-	names := make([]string, 0, len(c.fns))
-	for name := range c.fns {
-		names = append(names, name)
-	}
-	cfg, err := configs.LoadValid(c.config, os.LookupEnv, configs.Fns{Names: names, Refused: combine.Refused})
+	cfg, err := configs.LoadValid(c.config, os.LookupEnv, c.fnNames())
 	if err != nil {
 		return nil, usage(err)
 	}

@@ -155,11 +155,30 @@ func (a *App) Close() error { return a.State.Close() }
 // publishing stands on.
 func (a *App) Probe(ctx context.Context) error {
 	for _, p := range a.Pipes {
-		if err := store.Probe(ctx, p.Out, "state/probe/"); err != nil {
+		if err := Probe(ctx, p); err != nil {
 			return fmt.Errorf("pipelines.%s.output.url: %w", p.Config.Name, err)
 		}
 	}
 	return nil
+}
+
+// Probe asks the output's store whether it keeps the conditions that
+// publishing stands on.
+func Probe(ctx context.Context, p *Pipe) error { return store.Probe(ctx, p.Out, "state/") }
+
+// Migrate brings the state store's schema up to date and returns the names of
+// what was applied and the version it has then.
+func Migrate(ctx context.Context, c *configs.Config) (applied []string, version int, err error) {
+	st, err := openState(ctx, c.State)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	if applied, err = st.Migrate(ctx); err != nil {
+		return nil, 0, err
+	}
+	version, err = st.SchemaVersion(ctx)
+	return applied, version, err
 }
 
 // Serve runs every pipeline until ctx ends and lets runs in hand finish.

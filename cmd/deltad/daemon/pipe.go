@@ -77,16 +77,7 @@ func fieldSpec(f configs.Field) index.FieldSpec {
 		out.Expr = f.Expr
 		return out
 	}
-	out.Fn, out.Args = f.Fn, f.Args()
-	if len(f.Params) > 0 || f.NullsKeep {
-		out.Params = make(map[string]any, len(f.Params)+1)
-		for k, v := range f.Params {
-			out.Params[k] = v
-		}
-		if f.NullsKeep {
-			out.Params["nulls"] = "keep"
-		}
-	}
+	out.Fn, out.Args, out.Params = f.Fn, f.Args(), f.Options()
 	for _, sub := range f.Fields {
 		out.Fields = append(out.Fields, fieldSpec(sub))
 	}

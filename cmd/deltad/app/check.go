@@ -1,0 +1,154 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deltad/deltad/cmd/deltad/daemon"
+	"github.com/deltad/deltad/configs"
+	"github.com/deltad/deltad/microbatch/combine"
+)
+
+// finding is what check says of a configuration.
+type finding struct {
+	Level   string `json:"level"` // error, warning, info
+	Message string `json:"message"`
+}
+
+func (c *cli) checkCommand() *cobra.Command {
+	var online bool
+	cmd := &cobra.Command{
+		Use: "check", Short: "lint the configuration; with --online try permissions and the stores too", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			findings, cfg := c.lint()
+			ok := cfg != nil
+			if ok && online {
+				more, err := c.tryStores(cmd.Context())
+				if err != nil {
+					return err
+				}
+				findings = append(findings, more...)
+			}
+			for _, f := range findings {
+				ok = ok && f.Level != "error"
+			}
+			err := c.print(map[string]any{"ok": ok, "findings": findings}, func() error {
+				for _, f := range findings {
+					fmt.Fprintf(c.out, "%s: %s\n", f.Level, f.Message)
+				}
+				if ok {
+					fmt.Fprintln(c.out, "ok")
+				}
+				return nil
+			})
+			if err == nil && !ok {
+				return &exitError{code: exitUsage}
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&online, "online", false, "ask the stores and the state store too")
+	return cmd
+}
+
+// lint collects everything there is to say without asking anybody. The
+// configuration is nil where it cannot be used.
+func (c *cli) lint() ([]finding, *configs.Config) {
+	var out []finding
+	cfg, err := configs.LoadValid(c.config, os.LookupEnv, c.fnNames())
+	var problems configs.Problems
+	switch {
+	case errors.As(err, &problems):
+		for _, p := range problems {
+			out = append(out, finding{"error", p.String()})
+		}
+		return out, nil
+	case err != nil:
+		return append(out, finding{"error", err.Error()}), nil
+	}
+	usable := true
+	for _, p := range cfg.Pipelines {
+		if _, err := daemon.Compile(p, c.fns); err != nil {
+			usable = false
+			for _, e := range flatten(err) {
+				out = append(out, finding{"error", fmt.Sprintf("pipelines.%s.%v", p.Name, e)})
+			}
+		}
+	}
+	for _, w := range cfg.Warnings() {
+		out = append(out, finding{"warning", w.String()})
+	}
+	for _, p := range cfg.Pipelines {
+		layout, err := p.Layout()
+		if err == nil {
+			for _, w := range layout.Warnings() {
+				out = append(out, finding{"warning", fmt.Sprintf("pipelines.%s.source.layout: %s", p.Name, w)})
+			}
+		}
+		for _, line := range configs.Explain(p) {
+			out = append(out, finding{"info", fmt.Sprintf("pipelines.%s: %s", p.Name, line)})
+		}
+	}
+	if !usable {
+		return out, nil
+	}
+	return out, cfg
+}
+
+// flatten takes joined errors apart.
+func flatten(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []error
+		for _, e := range joined.Unwrap() {
+			out = append(out, flatten(e)...)
+		}
+		return out
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		if _, ok := inner.(interface{ Unwrap() []error }); ok {
+			return flatten(inner)
+		}
+	}
+	return []error{err}
+}
+
+func (c *cli) fnNames() configs.Fns {
+	names := make([]string, 0, len(c.fns))
+	for name := range c.fns {
+		names = append(names, name)
+	}
+	return configs.Fns{Names: names, Refused: combine.Refused}
+}
+
+// tryStores lists each source and probes each output.
+func (c *cli) tryStores(ctx context.Context) ([]finding, error) {
+	a, err := c.open(ctx, daemon.Options{})
+	if err != nil {
+		return []finding{{"error", err.Error()}}, nil
+	}
+	defer a.Close()
+	var out []finding
+	for _, p := range a.Pipes {
+		name := "pipelines." + p.Config.Name
+		found, err := p.Source.Newest(ctx, time.Now(), nil)
+		switch {
+		case err != nil:
+			out = append(out, finding{"error", fmt.Sprintf("%s.source: %v", name, err)})
+		case found.Newest == nil:
+			out = append(out, finding{"warning", name + ".source: no visible eligible partition"})
+		default:
+			out = append(out, finding{"info", fmt.Sprintf("%s.source: the newest partition is %s, found in %d calls", name, when(*found.Newest), found.Calls)})
+		}
+		if err := daemon.Probe(ctx, p); err != nil {
+			out = append(out, finding{"error", fmt.Sprintf("%s.output: %v", name, err)})
+		} else {
+			out = append(out, finding{"info", name + ".output: the store keeps the conditions that publishing needs"})
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,354 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deltad/deltad/cmd/deltad/daemon"
+	"github.com/deltad/deltad/microbatch"
+	"github.com/deltad/deltad/partition"
+	"github.com/deltad/deltad/sink/reader"
+	"github.com/deltad/deltad/watermark"
+)
+
+// each opens the configuration and calls do with every selected pipeline.
+func (c *cli) each(ctx context.Context, do func(a *daemon.App, p *daemon.Pipe) error) error {
+	a, err := c.open(ctx, daemon.Options{})
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	for _, p := range a.Pipes {
+		if err := do(a, p); err != nil {
+			return failed(fmt.Errorf("pipeline %s: %w", p.Config.Name, err))
+		}
+	}
+	return nil
+}
+
+// one opens the configuration and calls do with the one selected pipeline.
+func (c *cli) one(ctx context.Context, do func(a *daemon.App, p *daemon.Pipe) error) error {
+	a, err := c.open(ctx, daemon.Options{})
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	p, err := a.Pipe("")
+	if err != nil {
+		return usage(err)
+	}
+	return failed(do(a, p))
+}
+
+func (c *cli) planCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "plan", Short: "what the next run would do; writes nothing", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.each(cmd.Context(), func(_ *daemon.App, p *daemon.Pipe) error {
+				plan, err := p.Pipeline().Plan(cmd.Context(), time.Now())
+				if err != nil {
+					return err
+				}
+				return c.print(struct {
+					Pipeline string `json:"pipeline"`
+					microbatch.Plan
+				}{p.Config.Name, plan}, func() error { return c.planText(p, plan) })
+			})
+		},
+	}
+}
+
+func (c *cli) planText(p *daemon.Pipe, plan microbatch.Plan) error {
+	fmt.Fprintf(c.out, "%s: %s: %s\n", p.Config.Name, plan.Kind, plan.Why)
+	if plan.Kind == microbatch.Idle {
+		return nil
+	}
+	objects, bytes := 0, int64(0)
+	for _, in := range plan.Inputs {
+		objects += len(in.Objects)
+		for _, o := range in.Objects {
+			bytes += o.Size
+		}
+	}
+	fmt.Fprintf(c.out, "  watermark %s, progress before %s\n  covers %s: %d partitions, %d objects, %d bytes\n",
+		when(plan.Watermark), when(plan.Previous), plan.Coverage.Range, len(plan.Inputs), objects, bytes)
+	fmt.Fprintf(c.out, "  skips %d partitions, leaves out %d objects, %d quarantined, %d inputs gone\n",
+		len(plan.Skips), len(plan.Skipped), len(plan.Quarantined), len(plan.Vanished))
+	for _, g := range plan.Coverage.Gaps {
+		fmt.Fprintf(c.out, "  never covered: %s\n", g)
+	}
+	return nil
+}
+
+// status is what status prints of a pipeline.
+type status struct {
+	Pipeline    string           `json:"pipeline"`
+	Watermark   *string          `json:"watermark"`
+	Progress    *string          `json:"progress"`
+	DataAge     *float64         `json:"data_age_seconds"`
+	Documents   int64            `json:"documents"`
+	Version     int64            `json:"version"`
+	RunID       string           `json:"run_id,omitempty"`
+	PublishedAt *string          `json:"published_at"`
+	Leader      string           `json:"leader,omitempty"`
+	Epoch       int64            `json:"epoch"`
+	Paused      bool             `json:"paused"`
+	PauseReason string           `json:"pause_reason,omitempty"`
+	Partitions  map[string]int64 `json:"partitions"`
+	Late        int64            `json:"late_objects"`
+}
+
+func (c *cli) statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "where each pipeline stands", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.each(cmd.Context(), func(a *daemon.App, p *daemon.Pipe) error {
+				s, err := statusOf(cmd.Context(), a, p)
+				if err != nil {
+					return err
+				}
+				return c.print(s, func() error { return c.statusText(s) })
+			})
+		},
+	}
+}
+
+func statusOf(ctx context.Context, a *daemon.App, p *daemon.Pipe) (status, error) {
+	s := status{Pipeline: p.Config.Name}
+	head, err := p.Sink.Head(ctx)
+	if err != nil {
+		return s, err
+	}
+	if head.Delta != nil {
+		s.Watermark, s.Progress = whenOrNull(head.Watermark.Time), whenOrNull(head.Progress.Time)
+		s.PublishedAt = whenOrNull(head.PublishedAt.Time)
+		age := time.Since(head.Watermark.Time).Seconds()
+		s.DataAge, s.Documents, s.RunID = &age, head.Delta.Documents, head.RunID
+	}
+	s.Version = head.Version
+	row, err := a.State.Pipeline(ctx, p.Config.Name)
+	if err != nil && !errors.Is(err, watermark.ErrNotFound) {
+		return s, err
+	}
+	s.Paused, s.PauseReason = row.Paused, row.PauseReason
+	lease, err := a.State.LeaseStatus(ctx, p.Config.Name, watermark.RoleDelta)
+	switch {
+	case err == nil:
+		s.Epoch = lease.Epoch
+		if lease.Live {
+			s.Leader = lease.Holder
+		}
+	case !errors.Is(err, watermark.ErrNotFound):
+		return s, err
+	}
+	if s.Partitions, err = a.State.LedgerCounts(ctx, p.Config.Name); err != nil {
+		return s, err
+	}
+	s.Late, err = a.State.CountLate(ctx, p.Config.Name)
+	return s, err
+}
+
+func (c *cli) statusText(s status) error {
+	if s.Watermark == nil {
+		fmt.Fprintf(c.out, "%s: no index yet\n", s.Pipeline)
+		return nil
+	}
+	fmt.Fprintf(c.out, "%s: watermark %s (data %s old), %d documents, version %d\n", s.Pipeline, *s.Watermark,
+		(time.Duration(*s.DataAge) * time.Second).String(), s.Documents, s.Version)
+	if *s.Progress != *s.Watermark {
+		fmt.Fprintf(c.out, "  progress %s after a reset\n", *s.Progress)
+	}
+	leader := s.Leader
+	if leader == "" {
+		leader = "nobody"
+	}
+	fmt.Fprintf(c.out, "  led by %s at epoch %d, published %s by run %s\n", leader, s.Epoch, *s.PublishedAt, s.RunID)
+	if s.Paused {
+		fmt.Fprintf(c.out, "  paused: %s\n", s.PauseReason)
+	}
+	fmt.Fprintf(c.out, "  partitions: %d covered, %d skipped then covered, %d never covered, %d late; %d late objects\n",
+		s.Partitions[partition.Covered.String()], s.Partitions[partition.SkippedThenCovered.String()],
+		s.Partitions[partition.NeverCovered.String()], s.Partitions[partition.Late.String()], s.Late)
+	return nil
+}
+
+func (c *cli) runsCommand() *cobra.Command {
+	var limit int
+	cmd := &cobra.Command{
+		Use: "runs", Short: "the newest runs", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.one(cmd.Context(), func(a *daemon.App, p *daemon.Pipe) error {
+				runs, err := a.State.Runs(cmd.Context(), p.Config.Name, limit, "")
+				if err != nil {
+					return err
+				}
+				lines := make([]RunLine, len(runs))
+				rows := make([][]string, len(runs))
+				for i, r := range runs {
+					lines[i] = LineOfRun(r)
+					rows[i] = []string{r.ID, r.Reason, string(r.Status), when(r.Watermark), strconv.FormatInt(r.Documents, 10), when(r.PlannedAt), r.Error}
+				}
+				return c.print(lines, func() error {
+					return c.table([]string{"RUN", "REASON", "STATUS", "WATERMARK", "DOCUMENTS", "PLANNED", "ERROR"}, rows)
+				})
+			})
+		},
+	}
+	cmd.Flags().IntVar(&limit, "limit", 20, "how many")
+	return cmd
+}
+
+// RunLine is a run of the journal as commands print it.
+type RunLine struct {
+	RunID             string  `json:"run_id"`
+	Reason            string  `json:"reason"`
+	Status            string  `json:"status"`
+	Watermark         *string `json:"watermark"`
+	PreviousWatermark *string `json:"previous_watermark"`
+	CoverageFrom      *string `json:"coverage_from"`
+	Epoch             int64   `json:"epoch"`
+	Instance          string  `json:"instance"`
+	Version           int64   `json:"version"`
+	Documents         int64   `json:"documents"`
+	Late              int64   `json:"late"`
+	Manifest          string  `json:"manifest,omitempty"`
+	PlannedAt         *string `json:"planned_at"`
+	FinishedAt        *string `json:"finished_at"`
+	Error             string  `json:"error,omitempty"`
+}
+
+// LineOfRun is a run of the journal as commands print it.
+func LineOfRun(r watermark.Run) RunLine {
+	return RunLine{
+		RunID: r.ID, Reason: r.Reason, Status: string(r.Status), Watermark: whenOrNull(r.Watermark),
+		PreviousWatermark: whenOrNull(r.PreviousWatermark), CoverageFrom: whenOrNull(r.CoverageFrom), Epoch: r.Epoch,
+		Instance: r.Instance, Version: r.CurrentVersion, Documents: r.Documents, Late: r.Late, Manifest: r.Manifest.Key,
+		PlannedAt: whenOrNull(r.PlannedAt), FinishedAt: whenOrNull(r.FinishedAt), Error: r.Error,
+	}
+}
+
+func (c *cli) partitionsCommand() *cobra.Command {
+	var limit int
+	var from, to string
+	cmd := &cobra.Command{
+		Use: "partitions", Short: "what became of each partition", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			after, err1 := optionalTime("--from", from)
+			through, err2 := optionalTime("--to", to)
+			if err := errors.Join(err1, err2); err != nil {
+				return usage(err)
+			}
+			return c.one(cmd.Context(), func(a *daemon.App, p *daemon.Pipe) error {
+				if !after.IsZero() {
+					after = after.Add(-time.Microsecond) // --from is inclusive
+				}
+				lines, err := a.State.LedgerRange(cmd.Context(), p.Config.Name, "", after, through, limit)
+				if err != nil {
+					return err
+				}
+				out := make([]PartitionLine, len(lines))
+				rows := make([][]string, len(lines))
+				for i, l := range lines {
+					out[i] = PartitionLine{when(l.Partition), l.State, l.Objects, l.Fingerprint, l.RunID, l.Note}
+					rows[i] = []string{when(l.Partition), l.State, strconv.Itoa(l.Objects), l.RunID, l.Note}
+				}
+				return c.print(out, func() error { return c.table([]string{"PARTITION", "STATE", "OBJECTS", "RUN", "NOTE"}, rows) })
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&limit, "limit", 1000, "how many, oldest first")
+	f.StringVar(&from, "from", "", "from this partition start on")
+	f.StringVar(&to, "to", "", "up to this partition start")
+	return cmd
+}
+
+// PartitionLine is a line of the ledger as commands print it.
+type PartitionLine struct {
+	Partition   string `json:"partition"`
+	State       string `json:"state"`
+	Objects     int    `json:"objects"`
+	Fingerprint string `json:"fingerprint"`
+	RunID       string `json:"run_id"`
+	Note        string `json:"note,omitempty"`
+}
+
+func optionalTime(flag, s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return t, fmt.Errorf("%s: must be an RFC 3339 time such as 2026-11-30T10:00:00Z, got %q", flag, s)
+	}
+	return t, nil
+}
+
+func (c *cli) getCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "get KEY…", Short: "one document of the live index; a key of several columns is given column by column", Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.one(cmd.Context(), func(_ *daemon.App, p *daemon.Pipe) error {
+				snapshot, err := pollOnce(cmd.Context(), p, true)
+				if err != nil {
+					return err
+				}
+				doc, found, err := snapshot.Get(cmd.Context(), args...)
+				if err != nil {
+					return err
+				}
+				if !found {
+					return fmt.Errorf("there is no document %q", args)
+				}
+				b, err := doc.MarshalJSON()
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(c.out, "%s\n", b)
+				return err
+			})
+		},
+	}
+}
+
+func pollOnce(ctx context.Context, p *daemon.Pipe, lazy bool) (*reader.Snapshot, error) {
+	r := p.Reader(reader.Options{Lazy: lazy})
+	if _, err := r.Poll(ctx); err != nil {
+		return nil, err
+	}
+	return r.Snapshot(), nil
+}
+
+func (c *cli) lsCommand() *cobra.Command {
+	var sql bool
+	cmd := &cobra.Command{
+		Use: "ls", Short: "the live files; with --sql as a table expression for DuckDB", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.one(cmd.Context(), func(_ *daemon.App, p *daemon.Pipe) error {
+				snapshot, err := pollOnce(cmd.Context(), p, true)
+				if err != nil {
+					return err
+				}
+				if sql {
+					_, err := fmt.Fprintln(c.out, snapshot.SQL(p.Config.Output.URL))
+					return err
+				}
+				m := snapshot.Manifest
+				rows := make([][]string, 0, len(m.Files))
+				for _, f := range m.DataFiles() {
+					rows = append(rows, []string{f.Key, strconv.FormatInt(f.Rows, 10), strconv.FormatInt(f.Bytes, 10), f.SHA256})
+				}
+				return c.print(map[string]any{"manifest": m.Key(), "files": m.Files, "tombstones": m.Tombstones}, func() error {
+					return c.table([]string{"FILE", "ROWS", "BYTES", "SHA-256"}, rows)
+				})
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&sql, "sql", false, "print read_parquet([…]) over exactly the live files")
+	return cmd
+}
