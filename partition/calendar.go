@@ -181,6 +181,14 @@ func (c Calendar) floorWall(w int64) int64 {
 func (c Calendar) first(w int64) (time.Time, bool) { return firstInstant(c.loc, w, c.granule) }
 
 func firstInstant(loc *time.Location, w int64, length time.Duration) (time.Time, bool) {
+	// Far from a change of offset there is one answer.
+	_, off := time.Unix(w, 0).In(loc).Zone()
+	near := time.Unix(w-int64(off), 0).In(loc)
+	if _, o := near.Zone(); o == off {
+		if from, _ := near.ZoneBounds(); from.IsZero() || near.Sub(from) > 2*day {
+			return near.UTC(), true
+		}
+	}
 	end := w + int64(length/time.Second)
 	// No offset exceeds a day, so the label's instants, if any, lie within a day of w read as UTC.
 	for t := time.Unix(w, 0).Add(-day).In(loc); t.Unix() < end+int64(day/time.Second); {

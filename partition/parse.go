@@ -360,8 +360,11 @@ func (d *Dir) latestInDay(midnight, limit int64) (int64, bool) {
 
 // Earliest is the first instant that any label below d can have, for directories of a lexical layout.
 func (l *Layout) Earliest(d Dir) time.Time {
-	if l.epochal || d.Level == len(l.segments) {
+	switch {
+	case d.Level == len(l.segments):
 		return d.label
+	case d.have[epoch]:
+		return unix(d.value[epoch])
 	}
 	first := d
 	if !first.have[year] {
