@@ -285,4 +285,3 @@ func TestSlowUploadIsNotCut(t *testing.T) {
 		t.Fatalf("took %v, which proves nothing", time.Since(start))
 	}
 }
-
