@@ -38,10 +38,7 @@ func (c *cli) runCommand() *cobra.Command {
 			if once {
 				return c.once(cmd.Context(), a, at)
 			}
-			if err := a.Probe(cmd.Context()); err != nil {
-				return failed(err)
-			}
-			return failed(a.Serve(cmd.Context()))
+			return failed(c.serve(cmd.Context(), a))
 		},
 	}
 	f := cmd.Flags()
@@ -50,6 +47,14 @@ func (c *cli) runCommand() *cobra.Command {
 	f.StringVar(&now, "now", "", "the clock of the step, only with --once")
 	f.StringVar(&role, "role", "all", "what this process may lead: all, delta or full")
 	return cmd
+}
+
+// serve runs the daemon until ctx ends.
+func (c *cli) serve(ctx context.Context, a *daemon.App) error {
+	if err := a.Probe(ctx); err != nil {
+		return err
+	}
+	return a.Serve(ctx)
 }
 
 // stepLine is what run --once prints of a pipeline.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -204,7 +205,7 @@ func (p Plan) told() Plan {
 }
 
 func reasoned(reason string) error {
-	if n := utf8.RuneCountInString(reason); n < MinReason {
+	if n := utf8.RuneCountInString(strings.TrimSpace(reason)); n < MinReason {
 		return refuse(ReasonTooShort, "reason", "at least %d characters for those who will read it in the audit trail, got %d", MinReason, n)
 	}
 	return nil
