@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 	"github.com/deltad/deltad/store/mem"
 )
 
-// The simulation runs leaders and a reader against one output, one request at a time in an order and with faults that rapid chooses:
+// The simulation runs leaders and a reader against one output, one request at a time in an order and with faults chosen by a seed:
 // replies that are lost, requests that never arrive or arrive much later, crashes before and after each request, leases that expire
 // while their holder works on, and a state store restored to an older epoch. Watcher checks every change as it is applied.
 
@@ -35,6 +36,16 @@ const (
 	crashAfter
 )
 
+// verdicts is how often each is given.
+var verdicts = func() (v []verdict) {
+	for what, n := range []int{applied: 240, replyLost: 10, notApplied: 10, late: 16, crash: 2, crashAfter: 2} {
+		for range n {
+			v = append(v, verdict(what))
+		}
+	}
+	return v
+}()
+
 // actor is a goroutine that stands still before each of its requests.
 type actor struct {
 	sim     *simulation
@@ -48,7 +59,7 @@ type actor struct {
 }
 
 type simulation struct {
-	t      *rapid.T
+	rand   *rand.Rand
 	clock  time.Time
 	mem    *mem.Store
 	watch  *sinktest.Watcher
@@ -65,8 +76,8 @@ type simulation struct {
 	trace           []string
 }
 
-func newSimulation(t *rapid.T) *simulation {
-	s := &simulation{t: t, clock: sinktest.Hour(0), stands: make(chan *actor), runs: sinktest.IDs(20), moved: map[string]bool{}, acked: map[string]bool{}}
+func newSimulation(seed uint64) *simulation {
+	s := &simulation{rand: rand.New(rand.NewPCG(seed, 1)), clock: sinktest.Hour(0), stands: make(chan *actor), runs: sinktest.IDs(20), moved: map[string]bool{}, acked: map[string]bool{}}
 	s.mem = mem.NewAt("out", func() time.Time { return s.clock })
 	s.watch = sinktest.Watch(s.mem)
 	return s
@@ -156,7 +167,9 @@ func (g *gate) String() string { return "sim://" + g.a.name }
 // leader takes the lease, claims, and works through its script.
 func (s *simulation) leader(script []int, mark byte) func(st store.Store) error {
 	return func(st store.Store) error {
-		ctx, out := context.Background(), sinktest.New(st, mark)
+		ctx := context.Background()
+		// Two attempts only, so that changes are often given up while their requests are still in the network.
+		out := sink.New(sink.Settings{Store: st, Pipeline: sinktest.Pipeline, NewID: sinktest.IDs(mark), Backoff: time.Nanosecond, Attempts: 2})
 		h, err := out.Head(ctx)
 		if err != nil {
 			return err
@@ -201,7 +214,9 @@ func (s *simulation) act(ctx context.Context, out *sink.Sink, c *sink.Collector,
 		h, err = sinktest.Publish(ctx, out, me, h, pane)
 	case action == 1 && h.Delta != nil:
 		h, _, err = out.ResetProgress(ctx, me, h, sink.ResetOptions{To: sinktest.Hour(next - 2), RunID: run, Now: s.clock})
-	case action <= 3 && h.Delta != nil:
+	case action == 2 && h.Delta != nil:
+		h, err = s.rollback(ctx, out, me, h, run)
+	case action <= 4 && h.Delta != nil:
 		plan, perr := c.Plan(ctx, h, sink.CollectOptions{Retain: sink.Retain{Panes: 1}})
 		if perr != nil {
 			return h, perr
@@ -222,16 +237,43 @@ func (s *simulation) act(ctx context.Context, out *sink.Sink, c *sink.Collector,
 	return h, err
 }
 
-// reconciles checks that the walk from CURRENT finds every run that was ever published and whose record is there: what a new leader's
-// journal is reconciled from.
+// rollback publishes the oldest pane again whose data is there, if there is one.
+func (s *simulation) rollback(ctx context.Context, out *sink.Sink, me sink.Owner, h sink.Head, run string) (sink.Head, error) {
+	var target sink.Manifest
+	err := out.Walk(ctx, h, func(_ sink.Ref, m sink.Manifest) (bool, error) {
+		for _, f := range m.DataFiles() {
+			if _, err := s.mem.Head(ctx, f.Key); err != nil || h.Condemns(m.DataIDs()[0]) {
+				return true, nil
+			}
+		}
+		target = m
+		return true, nil
+	})
+	if err != nil || target.RunID == "" {
+		return h, err
+	}
+	m, ref := target, h.Delta.Ref()
+	m.RunID, m.Reason, m.Version, m.Parent = run, sink.Rollback, h.Version+1, &ref
+	m.Writer = sink.Writer{Epoch: me.Epoch, Nonce: me.Nonce}
+	written, err := out.WriteManifest(ctx, m)
+	if err != nil {
+		return h, err
+	}
+	return out.Commit(ctx, me, h, written, m, s.clock, nil)
+}
+
+// reconciles checks that the walk from CURRENT finds every run that was published since the oldest it finds: what a new leader's journal
+// is reconciled from. Older records may have been collected.
 func (s *simulation) reconciles(ctx context.Context, out *sink.Sink, h sink.Head) error {
 	walked := map[string]bool{}
 	err := out.Walk(ctx, h, func(_ sink.Ref, m sink.Manifest) (bool, error) { walked[m.RunID] = true; return true, nil })
 	if err != nil {
 		return err
 	}
+	begun := false
 	for _, c := range s.watch.History() {
-		if c.Version <= h.Version && c.RunID != "" && !walked[c.RunID] {
+		begun = begun || walked[c.RunID]
+		if begun && c.Version <= h.Version && !walked[c.RunID] {
 			s.trace = append(s.trace, fmt.Sprintf("BROKEN run %s was published in version %d and is not found from version %d", c.RunID, c.Version, h.Version))
 		}
 	}
@@ -258,25 +300,29 @@ func (s *simulation) step() bool {
 			ready = append(ready, a)
 		}
 	}
-	choice := rapid.IntRange(0, 19).Draw(s.t, "what")
+	choice := s.rand.IntN(40)
 	switch {
-	case choice == 0 && s.leaders < 4 || len(ready) == 0 && s.leaders == 0:
+	case (choice == 0 || len(ready) == 0) && s.leaders < 4:
 		s.leaders++
-		script := rapid.SliceOfN(rapid.IntRange(0, 6), 1, 6).Draw(s.t, "script")
+		script := make([]int, 3+s.rand.IntN(10))
+		for i := range script {
+			script[i] = s.rand.IntN(9)
+		}
 		s.log("leader %d takes the lease, %v", s.leaders, script)
 		s.start(fmt.Sprint("leader ", s.leaders), true, s.leader(script, byte(s.leaders)))
 		return true
-	case choice == 1 && len(s.late) > 0:
-		i := rapid.IntRange(0, len(s.late)-1).Draw(s.t, "arrives")
+	case choice <= 2 && len(s.late) > 0:
+		i := s.rand.IntN(len(s.late))
 		s.log("a late request arrives")
 		do := s.late[i]
 		s.late = append(s.late[:i], s.late[i+1:]...)
 		do()
 		return true
-	case choice == 2:
-		s.clock = s.clock.Add(13 * time.Hour)
+	case choice == 3 || choice == 4:
+		s.log("25 hours pass")
+		s.clock = s.clock.Add(25 * time.Hour)
 		return true
-	case choice == 3:
+	case choice == 5:
 		s.log("state store restored from epoch %d to %d", s.epoch, s.restored)
 		s.epoch, s.restored = s.restored, s.epoch
 		return true
@@ -284,12 +330,10 @@ func (s *simulation) step() bool {
 	if len(ready) == 0 {
 		return false
 	}
-	a := ready[rapid.IntRange(0, len(ready)-1).Draw(s.t, "who")]
+	a := ready[s.rand.IntN(len(ready))]
 	v := applied
 	if a.faults {
-		if f := rapid.IntRange(0, 24).Draw(s.t, "fault"); f <= int(crashAfter) {
-			v = verdict(f)
-		}
+		v = verdicts[s.rand.IntN(len(verdicts))]
 	}
 	if v == late && a.pending[:3] != "put" && a.pending[:3] != "del" {
 		v = notApplied
@@ -317,10 +361,10 @@ func (s *simulation) close() {
 
 func TestNoInterleavingBreaksTheProtocol(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := newSimulation(t)
+		s := newSimulation(rapid.Uint64().Draw(t, "seed"))
 		defer s.close()
 		s.start("reader", false, s.reader(6))
-		for range 250 {
+		for range 800 {
 			if !s.step() {
 				break
 			}

@@ -105,7 +105,7 @@ func (w *Watcher) changed(ctx context.Context) {
 	if now.Version != last.Version+1 && now.Reason != sink.Recover {
 		w.broke("version %d follows %d", now.Version, last.Version)
 	}
-	if last.Exists && last.Owner.Fences(now.Owner) {
+	if a, b := last.Owner, now.Owner; last.Exists && (a.Epoch > b.Epoch || a.Epoch == b.Epoch && a.Nonce != b.Nonce) {
 		w.broke("version %d: epoch %d wrote over epoch %d", now.Version, now.Owner.Epoch, last.Owner.Epoch)
 	}
 	if last.Exists && !last.Owner.Same(now.Owner) && now.Reason != sink.Claim && now.Reason != sink.Adopt && now.Reason != sink.Recover {
