@@ -30,19 +30,17 @@ type problem struct {
 
 // Problems of HTTP itself; those of moving a pipeline are package control's.
 const (
-	unauthorized   control.Slug = "unauthorized"
-	forbiddenHost  control.Slug = "host-not-allowed"
-	crossOrigin    control.Slug = "cross-origin"
-	notJSON        control.Slug = "not-json"
-	badBody        control.Slug = "bad-body"
-	badParameter   control.Slug = "bad-parameter"
-	badMethod      control.Slug = "method-not-allowed"
-	tooLarge       control.Slug = "body-too-large"
-	unavailable    control.Slug = "unavailable"
-	corrupt        control.Slug = "state-corrupt"
-	internal       control.Slug = "internal"
-	badETag        control.Slug = "bad-etag"
-	stillUndecided control.Slug = "not-carried-out-yet"
+	unauthorized  control.Slug = "unauthorized"
+	forbiddenHost control.Slug = "host-not-allowed"
+	crossOrigin   control.Slug = "cross-origin"
+	notJSON       control.Slug = "not-json"
+	badBody       control.Slug = "bad-body"
+	badParameter  control.Slug = "bad-parameter"
+	badMethod     control.Slug = "method-not-allowed"
+	tooLarge      control.Slug = "body-too-large"
+	unavailable   control.Slug = "unavailable"
+	corrupt       control.Slug = "state-corrupt"
+	internal      control.Slug = "internal"
 )
 
 type meaning struct {
@@ -95,7 +93,7 @@ func meaningOf(slug control.Slug) meaning {
 		return meaning{http.StatusForbidden, "The request comes from a foreign page"}
 	case notJSON:
 		return meaning{http.StatusUnsupportedMediaType, "The body must be application/json"}
-	case badBody, badParameter, badETag:
+	case badBody, badParameter:
 		return meaning{http.StatusBadRequest, "The request cannot be read"}
 	case badMethod:
 		return meaning{http.StatusMethodNotAllowed, "The method does not apply here"}
@@ -105,8 +103,6 @@ func meaningOf(slug control.Slug) meaning {
 		return meaning{http.StatusServiceUnavailable, "A store cannot be reached"}
 	case corrupt:
 		return meaning{http.StatusInternalServerError, "Something stored cannot be read"}
-	case stillUndecided:
-		return meaning{http.StatusServiceUnavailable, "Decided, and not carried out yet"}
 	}
 	return meaning{http.StatusInternalServerError, "Internal error"}
 }

@@ -139,7 +139,7 @@ func (p Pipe) admit(ctx context.Context, now time.Time, row watermark.Pipeline, 
 	case r.Version == nil:
 		return Plan{}, refuse(VersionRequired, "If-Match", "say which version of the pipeline the reset was planned at: GET …/watermark has it as its ETag")
 	case *r.Version != row.Version:
-		return Plan{}, refuse(StaleVersion, "If-Match", "pipeline %s is at version %d, not %d: plan again", p.name, row.Version, *r.Version)
+		return Plan{}, refuse(StaleVersion, "If-Match", "pipeline %s is at version %d, which is not the one given: plan again", p.name, row.Version)
 	}
 	if err := reasoned(ch.Reason); err != nil {
 		return Plan{}, err

@@ -1,0 +1,127 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// gcMeter measures the share of the process's CPU time that garbage
+// collection takes.
+type gcMeter struct {
+	mu struct {
+		sync.Mutex
+		at        time.Time
+		gc, total float64
+		share     float64
+	}
+}
+
+// meterEvery is the shortest time over which a share is measured: shorter
+// ones would alarm at single collections.
+const meterEvery = 10 * time.Second
+
+// thrashing is the share above which a process is busier collecting than
+// working: the memory limit is too small for what it does.
+const thrashing = 0.5
+
+// look returns the share over the last full measurement; 0 before the first.
+func (g *gcMeter) look(now time.Time) float64 {
+	samples := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}, {Name: "/cpu/classes/total:cpu-seconds"}, {Name: "/cpu/classes/idle:cpu-seconds"}}
+	metrics.Read(samples)
+	gc, total := samples[0].Value.Float64(), samples[1].Value.Float64()-samples[2].Value.Float64()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.at.IsZero() {
+		g.mu.at, g.mu.gc, g.mu.total = now, gc, total
+	}
+	if now.Sub(g.mu.at) >= meterEvery {
+		if busy := total - g.mu.total; busy > 0 {
+			g.mu.share = (gc - g.mu.gc) / busy
+		}
+		g.mu.at, g.mu.gc, g.mu.total = now, gc, total
+	}
+	return g.mu.share
+}
+
+// healthView is the answer of /healthz. It is 200 for as long as the process
+// answers at all: no outage of a store is cured by a restart. Status says
+// gc-thrash where more than half of the CPU time goes into collecting garbage.
+type healthView struct {
+	Status      string  `json:"status"`
+	Build       string  `json:"build"`
+	Uptime      float64 `json:"uptime_seconds"`
+	GCShare     float64 `json:"gc_cpu_share"`
+	HeapBytes   uint64  `json:"heap_bytes"`
+	MemoryLimit int64   `json:"memory_limit_bytes"`
+}
+
+// healthz answers whether the process is alive. It takes the lock that every
+// step takes to report, so that a process wedged there does not answer.
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
+	now := time.Now()
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(heap)
+	v := healthView{
+		Status: "ok", Build: s.o.Build, Uptime: now.Sub(s.started).Seconds(), GCShare: s.gc.look(now),
+		HeapBytes: heap[0].Value.Uint64(), MemoryLimit: debug.SetMemoryLimit(-1),
+	}
+	for _, p := range s.o.App.Pipes {
+		s.o.App.Metrics.Last(p.Config.Name)
+	}
+	if v.GCShare > thrashing {
+		v.Status = "gc-thrash"
+	}
+	return answer(w, http.StatusOK, v)
+}
+
+// readyTime bounds each of the questions behind /readyz.
+const readyTime = 3 * time.Second
+
+// checkView is one question that /readyz asked.
+type checkView struct {
+	Name  string `json:"name"`
+	Ready bool   `json:"ready"`
+	Error string `json:"error,omitempty"`
+}
+
+// readyz answers 200 where the state store and every pipeline's CURRENT can be
+// read, else 503. A standby is ready: it can answer and take over.
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
+	checks := []checkView{s.ask(r.Context(), "state", func(ctx context.Context) error { return s.o.App.State.Check(ctx) })}
+	for _, p := range s.o.App.Pipes {
+		checks = append(checks, s.ask(r.Context(), "current/"+p.Config.Name, func(ctx context.Context) error {
+			_, err := p.Sink.Head(ctx)
+			return err
+		}))
+	}
+	status := http.StatusOK
+	for _, c := range checks {
+		if !c.Ready {
+			status = http.StatusServiceUnavailable
+		}
+	}
+	return answer(w, status, struct {
+		Ready  bool        `json:"ready"`
+		Checks []checkView `json:"checks"`
+	}{status == http.StatusOK, checks})
+}
+
+func (s *Server) ask(ctx context.Context, name string, question func(context.Context) error) checkView {
+	ctx, stop := context.WithTimeout(ctx, readyTime)
+	defer stop()
+	c := checkView{Name: name, Ready: true}
+	if err := question(ctx); err != nil {
+		s.o.Log.Warn("not ready", zap.String("check", name), zap.Error(err))
+		c.Ready, c.Error = false, string(slugOf(err))
+		if s.o.Token == "" { // only this machine can read it
+			c.Error = err.Error()
+		}
+	}
+	return c
+}

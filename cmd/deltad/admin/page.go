@@ -1,0 +1,131 @@
+package admin
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/deltad/deltad/cmd/deltad/control"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// pageView is what the page shows.
+type pageView struct {
+	listView
+	Error string
+}
+
+// page renders the status page with everything on it, so that it says the
+// same without scripts; the script then keeps it fresh.
+func (s *Server) page(w http.ResponseWriter, r *http.Request) error {
+	l, err := s.list(r)
+	v := pageView{listView: l}
+	if err != nil {
+		// The page itself must not need what it is there to report on.
+		s.o.Log.Error("status page", zap.Error(err))
+		v.Error = err.Error()
+	}
+	t, err := template.New("status.html").Funcs(template.FuncMap{
+		"time": showTime, "age": showAge, "num": showNumber, "since": func(t *time.Time) string { return showSince(l.Now, t) },
+		"tone": tone,
+	}).ParseFS(assets, "assets/status.html")
+	if err != nil {
+		return fmt.Errorf("read the status page: %w", err)
+	}
+	var buf bytes.Buffer
+	if err := t.Execute(&buf, v); err != nil {
+		return fmt.Errorf("render the status page: %w", err)
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(buf.Bytes()) // a browser that has gone needs no answer
+	return nil
+}
+
+// asset serves the page's own files.
+func (s *Server) asset(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("file")
+	body, err := assets.ReadFile("assets/" + path.Base(name))
+	if err != nil || path.Ext(name) == ".html" {
+		return refusal(control.NotFound, "", "there is nothing at %s", r.URL.Path)
+	}
+	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+	_, _ = w.Write(body) // a browser that has gone needs no answer
+	return nil
+}
+
+// tone is the colour of an outcome.
+func tone(p pipelineView) string {
+	switch {
+	case p.Paused:
+		return "warn"
+	case p.LastStep == nil:
+		return "idle"
+	}
+	switch p.LastStep.Outcome {
+	case "failed":
+		return "bad"
+	case "held":
+		return "warn"
+	case "standby":
+		return "idle"
+	}
+	return "good"
+}
+
+func showTime(t *time.Time) string {
+	if t == nil {
+		return "none yet"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05") + " UTC"
+}
+
+func showSince(now time.Time, t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	age := now.Sub(*t).Seconds()
+	return showAge(&age)
+}
+
+// showAge is a number of seconds for people, in its two largest units.
+func showAge(seconds *float64) string {
+	if seconds == nil {
+		return "no data yet"
+	}
+	sign, n := "", int64(*seconds)
+	if n < 0 {
+		sign, n = "−", -n
+	}
+	switch {
+	case n < 60:
+		return fmt.Sprintf("%s%d s", sign, n)
+	case n < 3600:
+		return fmt.Sprintf("%s%d min %d s", sign, n/60, n%60)
+	case n < 86400:
+		return fmt.Sprintf("%s%d h %d min", sign, n/3600, n/60%60)
+	}
+	return fmt.Sprintf("%s%d d %d h", sign, n/86400, n/3600%24)
+}
+
+// showNumber groups digits.
+func showNumber(v any) string {
+	s := fmt.Sprint(v)
+	sign := ""
+	if rest, ok := strings.CutPrefix(s, "-"); ok {
+		sign, s = "-", rest
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "\u202f" + s[i:]
+	}
+	return sign + s
+}
