@@ -12,9 +12,9 @@ import (
 type Cost struct {
 	// Lexical: one ranged listing serves a run.
 	Lexical bool
-	// Run is the calls of one Scan.
+	// Run is the calls of one Scan; -1 if the range is so long that everything is listed.
 	Run int
-	// Newest bounds the calls of one Newest for history granules; -1 where there is no useful bound, because whole levels are listed.
+	// Newest bounds the calls of one Newest; -1 where there is no useful bound, because whole levels are listed.
 	Newest int
 }
 
@@ -29,6 +29,9 @@ func (s *Source) Cost(rg partition.Range, objects, history int) Cost {
 			bound += int(math.Ceil(math.Log2(float64(history) / 1000)))
 		}
 		return Cost{Lexical: true, Run: prefixes * pages(n*objects), Newest: prefixes * bound}
+	}
+	if n > mostWanted/int(s.layout.Granularity()/s.layout.Unit()) {
+		return Cost{Run: -1, Newest: -1}
 	}
 	r := s.run(time.Time{})
 	depth, calls := s.layout.Depth(), 0

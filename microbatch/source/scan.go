@@ -9,6 +9,9 @@ import (
 	"github.com/deltad/deltad/store"
 )
 
+// mostWanted bounds how many prefixes are looked up by name. A longer range is listed whole, with all that lies beside it.
+const mostWanted = 20_000
+
 // scan lists one configured prefix into l and returns its newest partition there.
 func (r *run) scan(ctx context.Context, base string, l *Listing, clashes spellings) (*time.Time, error) {
 	var newest *time.Time
@@ -35,7 +38,10 @@ func (r *run) scan(ctx context.Context, base string, l *Listing, clashes spellin
 		_, err := r.walk(ctx, base, section{after: from, until: r.until(r.last)}, func() bool { return false }, visit)
 		return newest, err
 	}
-	wanted := r.wanted(l.Range)
+	var wanted map[string]int // nil is everything
+	if labels := r.layout.Granularity() / r.layout.Unit(); r.layout.Count(l.Range) <= mostWanted/int(labels) {
+		wanted = r.wanted(l.Range)
+	}
 	err := r.scanBelow(ctx, base, partition.Dir{}, wanted, visit)
 	return newest, err
 }
@@ -59,10 +65,10 @@ func (r *run) wanted(rg partition.Range) map[string]int {
 // scanBelow lists the wanted directories below d. The last level is listed flat, if not too much of it is unwanted.
 func (r *run) scanBelow(ctx context.Context, base string, d partition.Dir, wanted map[string]int, visit func(store.ObjectInfo, partition.Key)) error {
 	labels, depth := wanted[r.layout.Canonical(d)], r.layout.Depth()
-	if labels == 0 {
-		return nil
-	}
 	everything := func() bool { return false }
+	if wanted == nil {
+		labels = r.layout.Fanout(min(d.Level, depth-1))
+	}
 	if d.Level == depth || d.Level > 0 && d.Level == depth-1 && r.layout.Fanout(d.Level) <= 4*labels {
 		_, err := r.walk(ctx, base, section{dir: d.Path + "/"}, everything, visit)
 		return err
@@ -70,7 +76,7 @@ func (r *run) scanBelow(ctx context.Context, base string, d partition.Dir, wante
 	var kids []partition.Dir
 	err := r.directories(ctx, base, d, "", func(page []partition.Dir, _ string, _ bool) bool {
 		for _, kid := range page {
-			if wanted[r.layout.Canonical(kid)] > 0 {
+			if wanted == nil || wanted[r.layout.Canonical(kid)] > 0 {
 				kids = append(kids, kid)
 			}
 		}

@@ -190,6 +190,9 @@ func (s *Source) Newest(ctx context.Context, now time.Time, after *time.Time) (F
 // Scan lists every eligible partition that starts after after.
 func (s *Source) Scan(ctx context.Context, now, after time.Time) (Listing, error) {
 	r := s.run(now)
+	if oldest := s.layout.Oldest().Add(-time.Second); after.Before(oldest) {
+		after = oldest // nothing before it can be spelled
+	}
 	l := Listing{Range: partition.Range{From: after.UTC(), To: r.newestStart}, Objects: map[time.Time][]partition.Object{}}
 	clashes := spellings{}
 	for _, base := range s.bases {
