@@ -163,15 +163,16 @@ func (e *expression) bind(typeOf func(path string) column.Type, asBool bool) (*c
 	for _, name := range impure {
 		options = append(options, expr.DisableBuiltin(name))
 	}
-	if asBool {
-		options = append(options, expr.AsBool())
-	}
 	program, err := expr.Compile(e.source, options...)
 	if err != nil {
 		return nil, fmt.Errorf("compile expression %q: %w", e.source, err)
 	}
 	c.program = program
-	if asBool {
+	// The library's own demand for a boolean would turn null into false.
+	if t := program.Node().Type(); asBool {
+		if t == nil || t.Kind() != reflect.Bool {
+			return nil, fmt.Errorf("compile expression %q: it is a %v, not a condition", e.source, t)
+		}
 		c.out = column.Of(column.Bool)
 		return c, nil
 	}

@@ -10,8 +10,8 @@
 // progress from which an advance of the last W jumped. Invariants:
 //
 //  1. A partition that an advance skipped is inside the coverage of every
-//     pane for W after that advance: no reader that comes at least once in W
-//     misses it.
+//     pane for W after that advance (as far as Rule.Max lets coverage reach):
+//     no reader that comes at least once in W misses it.
 //  2. Coverage reaches back at least max(W, D).
 //  3. It is cut only by Rule.Max, never in silence: what was cut is the Gap
 //     of the advance that jumped, and every pane repeats it for W.
