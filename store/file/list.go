@@ -156,7 +156,8 @@ func (w *walk) read(path, base string) ([]entry, error) {
 
 // gone says that what was to be read is not there (any more), or is not a directory.
 func gone(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) ||
+		errors.Is(err, syscall.ENAMETOOLONG)
 }
 
 // wanted decides by name alone where it can: files that are outside the prefix or not behind after, and directories all of whose keys
