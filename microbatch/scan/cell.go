@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -79,11 +80,13 @@ func (c *textColumn) judge(x *cell) error {
 	if c.format == CSV && c.numeric && x.kind != column.Int64 && x.kind != column.Float64 {
 		return fmt.Errorf("%.40q is not a number", x.text)
 	}
-	if x.nested == nil && c.seen.Kind == x.kind {
+	if x.nested == nil && c.seen.Kind == x.kind || x.nested != nil && c.seen.Equal(x.typ) {
 		c.next = c.seen
 	} else {
 		var err error
-		if c.next, err = Widen(c.format, c.seen, x.typeOf()); err != nil {
+		if c.next, err = Widen(c.format, c.seen, x.typeOf()); errors.Is(err, errFields) {
+			return err
+		} else if err != nil {
 			return fmt.Errorf("%s after %s", x.typeOf(), c.seen)
 		}
 	}

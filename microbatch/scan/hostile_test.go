@@ -86,6 +86,9 @@ func TestFlippedParquet(t *testing.T) {
 		body := bodies(t, data)
 		for i := range data {
 			for bit := range 8 {
+				if version == 1 && bit != i%8 {
+					continue
+				}
 				bad := bytes.Clone(data)
 				bad[i] ^= 1 << bit
 				got, err := scanAll(bad, Limits{Page: 1 << 20})

@@ -77,6 +77,9 @@ func jsonType(v *fastjson.Value) (column.Type, error) {
 }
 
 func structType(o *fastjson.Object) (column.Type, error) {
+	if o.Len() > maxFields {
+		return column.Type{}, errFields
+	}
 	fields := make([]column.Field, 0, o.Len())
 	names := make(map[string]bool, o.Len())
 	var err error

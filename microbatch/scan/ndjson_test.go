@@ -206,3 +206,19 @@ func TestNDJSONAs(t *testing.T) {
 		})
 	}
 }
+
+// Objects whose keys are data end as bad rows and not as an endless type.
+func TestNDJSONTooManyFields(t *testing.T) {
+	var b strings.Builder
+	for i := range maxFields + 10 {
+		fmt.Fprintf(&b, "{\"a\":{\"k%d\":1}}\n", i)
+	}
+	_, err := Observe(context.Background(), textBlob("f.json", b.String()), Request{Format: NDJSON, Columns: paths("a")})
+	wantError(t, err, "f.json", fmt.Sprintf("line %d", maxFields+1), "more than 4096 fields")
+	var one strings.Builder
+	for i := range maxFields + 1 {
+		fmt.Fprintf(&one, ",\"k%d\":1", i)
+	}
+	_, _, err = rows(textBlob("f.json", `{"a":{`+one.String()[1:]+"}}"), Request{Format: NDJSON, Columns: paths("a")})
+	wantError(t, err, "line 1", "more than 4096 fields")
+}

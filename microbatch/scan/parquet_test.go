@@ -207,7 +207,7 @@ func TestParquetRoundTrip(t *testing.T) {
 		{"gzip", &parquet.Gzip, 1, 300, 0.1},
 		{"brotli", &parquet.Brotli, 2, 100, 0.1},
 		{"lz4 raw", &parquet.Lz4Raw, 1, 100, 0.1},
-		{"many rows", &parquet.Snappy, 2, 2500, 0.02},
+		{"many rows", &parquet.Snappy, 2, 2100, 0.02},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := writeAll(t, uint64(i), tt.rows, tt.codec, tt.version, tt.nulls)

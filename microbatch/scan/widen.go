@@ -41,6 +41,12 @@ func csvScalar(t column.Type) bool {
 	return t.Kind == column.Bool || t.Kind == column.Int64 || t.Kind == column.Float64 || t.Kind == column.String
 }
 
+// maxFields bounds the fields of a struct in a text format: an object whose
+// keys are data (a map) would otherwise grow its type without end.
+const maxFields = 4096
+
+var errFields = fmt.Errorf("a struct of more than %d fields", maxFields)
+
 // widenStruct joins fields by name, those of a first.
 func widenStruct(f Format, a, b column.Type) (column.Type, error) {
 	at := make(map[string]int, len(a.Fields)+len(b.Fields))
@@ -52,6 +58,9 @@ func widenStruct(f Format, a, b column.Type) (column.Type, error) {
 	for _, y := range b.Fields {
 		i, ok := at[y.Name]
 		if !ok {
+			if len(out) == maxFields {
+				return column.Type{}, errFields
+			}
 			at[y.Name] = len(out)
 			out = append(out, y)
 			continue
