@@ -60,7 +60,7 @@ func open(t *testing.T, endpoint string, change func(*s3.Options)) *s3.Store {
 	t.Helper()
 	isolate(t)
 	o := s3.Options{
-		Bucket: "bkt", Region: "us-east-1", Endpoint: endpoint, PathStyle: true, PartSize: 5 << 20, Timeout: 2 * time.Second,
+		Bucket: "bkt", Region: "us-east-1", Endpoint: endpoint, PathStyle: true, PartSize: 5 << 20, Timeout: 10 * time.Second,
 		Credentials: credentials.NewStaticCredentialsProvider("key", "secret", ""),
 	}
 	if change != nil {

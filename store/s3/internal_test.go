@@ -2,11 +2,16 @@ package s3
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
@@ -117,6 +122,50 @@ func FuzzGuard(f *testing.F) {
 		b, err := io.ReadAll(got.Body)
 		if err != nil || !bytes.Equal(b, body) || !bytes.Contains(body, []byte("<ListBucketResult")) {
 			t.Fatalf("%q, %v", b, err)
+		}
+	})
+}
+
+// TestSilenceOfAConnection uploads for longer than the timeout, moving all the time, while the read that waits for the answer is not
+// ended by it; then nothing moves, and it is.
+func TestSilenceOfAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		c := &livelyConn{Conn: near, timeout: time.Second}
+		answer := make(chan error, 1)
+		go func() {
+			_, err := c.Read(make([]byte, 1))
+			answer <- err
+		}()
+		go func() { // takes a byte each 600 ms
+			for range 10 {
+				time.Sleep(600 * time.Millisecond)
+				if _, err := far.Read(make([]byte, 1)); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		for i := range 10 {
+			if _, err := c.Write([]byte("x")); err != nil {
+				t.Fatalf("write %d: %v", i, err)
+			}
+		}
+		synctest.Wait()
+		select {
+		case err := <-answer:
+			t.Fatalf("the read ended while the upload went on: %v", err)
+		default:
+		}
+		start := time.Now()
+		if err := <-answer; !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != time.Second {
+			t.Fatalf("%v after %v", err, time.Since(start))
+		}
+		// Nobody takes what is written.
+		if _, err := c.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 2*time.Second {
+			t.Fatalf("%v after %v", err, time.Since(start))
+		}
+		if err := errors.Join(near.Close(), far.Close()); err != nil {
+			t.Fatal(err)
 		}
 	})
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/deltad/deltad/store"
 )
 
-// tokenName is the metadata entry by which a conditional put recognises its own earlier attempt.
+// tokenName is the metadata entry by which a put recognises its own earlier attempt: refused by its own object if it has a condition,
+// or told that its upload is gone if it went up in parts.
 const tokenName = "deltad-put"
 
 // Put implements store.Store.
@@ -31,7 +32,7 @@ func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker, o store
 		return "", store.Fail("put", s.String(), key, nil, fmt.Errorf("measure body: %w", err))
 	}
 	p := &put{s: s, key: key, o: o, size: size}
-	if o.Conditional() && !o.Unretried {
+	if (o.Conditional() || p.large()) && !o.Unretried {
 		p.token = rand.Text()
 	}
 	etag, err := p.run(ctx, body)
@@ -50,8 +51,11 @@ type put struct {
 	token string
 }
 
+// large bodies go up in parts.
+func (p *put) large() bool { return p.size > 2*p.s.partSize }
+
 func (p *put) run(ctx context.Context, body io.ReadSeeker) (etag string, err error) {
-	if p.size > 2*p.s.partSize {
+	if p.large() {
 		etag, err = p.multipart(ctx, body)
 	} else {
 		etag, err = p.single(ctx, body)

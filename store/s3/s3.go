@@ -5,8 +5,9 @@
 //  1. Requests are bounded: connecting, waiting for headers, and silence of the connection in either direction each have a timeout,
 //     attempts are few with jittered backoff and a retry quota per client, pages and error bodies have a maximum size. Bodies have no
 //     total timeout, so large ones pass as long as they move; the caller's context bounds everything together.
-//  2. A put with Unretried is one request. Any other conditional put carries a token of its own in the object's metadata, so that an
-//     attempt that is refused because an earlier attempt of the same put had succeeded is recognised as the success it was.
+//  2. A put with Unretried is one request. Any other that has a condition, or goes up in parts, carries a token of its own in the
+//     object's metadata, so that an attempt that is refused because an earlier attempt of the same put had succeeded is recognised as
+//     the success it was.
 //  3. A body is delivered whole or fails: one that breaks is resumed with a range on the same ETag, a few times; whole-object checksums
 //     are verified where the server sends them.
 //  4. A page of a listing is checked before it counts: its root element, its token, its order, and that it answers the question asked.
