@@ -25,7 +25,7 @@ type Merger struct {
 	err     error
 }
 
-// Codes: 0 the key is equal; 1 it differs only beyond what a code can say; else
+// Codes: 0 the key is equal; 1 it differs beyond what a code can say; else
 // how many six-byte symbols are shared, the more the smaller, then the first
 // symbol that differs.
 const (
@@ -95,7 +95,7 @@ func (m *Merger) advance(i int, after bool) {
 	if after {
 		shared = c.Shared()
 	}
-	m.code[i] = codeOf(c.Key(), m.last, shared)
+	m.code[i] = codeOf(c.Key(), shared)
 }
 
 func symbol(key []byte, i int) uint64 {
@@ -115,18 +115,13 @@ func symbol(key []byte, i int) uint64 {
 }
 
 // codeOf codes key against a smaller base with which it shares as many bytes,
-// no more. Symbols are padded with zeros, so a base that key continues with
-// zeros may share more symbols than bytes.
-func codeOf(key, base []byte, shared int) uint64 {
+// no more. Of two keys coded against one base the one with the smaller code is
+// smaller: it either shares more symbols with the base, and the other leaves
+// both at its own symbol, or they part within one symbol. In both cases the
+// other's code holds against it too. Zeros that pad a last symbol can make
+// codes equal, never order them wrongly.
+func codeOf(key []byte, shared int) uint64 {
 	i := shared / symbolSize
-	if shared == len(base) {
-		for i*symbolSize < len(key) && symbol(key, i) == symbol(base, i) {
-			i++
-		}
-		if i*symbolSize >= len(key) {
-			return codeFar
-		}
-	}
 	if i >= maxSymbols {
 		return codeFar
 	}
@@ -152,10 +147,10 @@ func (m *Merger) before(a, b int32) bool {
 	same := from + shared(ka[min(from, len(ka)):], kb[min(from, len(kb)):])
 	switch d := bytes.Compare(ka[min(same, len(ka)):], kb[min(same, len(kb)):]); {
 	case d < 0:
-		m.code[b] = codeOf(kb, ka, same)
+		m.code[b] = codeOf(kb, same)
 		return true
 	case d > 0:
-		m.code[a] = codeOf(ka, kb, same)
+		m.code[a] = codeOf(ka, same)
 		return false
 	}
 	if a < b {

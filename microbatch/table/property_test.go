@@ -182,6 +182,37 @@ func TestCompressionChangesNoContent(t *testing.T) {
 	}
 }
 
+func TestRunsOfManyBlocksMerge(t *testing.T) {
+	const n = 6000
+	f := newFixture(t, rand.New(rand.NewPCG(9, 1)), n, 4000)
+	whole := table.New(f.shape)
+	f.add(t, whole, all(n))
+	want := write(t, whole, table.Options{})
+	var runs [][]byte
+	for p := range int32(3) {
+		var rows []int32
+		for i := p; i < n; i += 3 {
+			rows = append(rows, i)
+		}
+		tab := table.New(f.shape)
+		f.add(t, tab, rows)
+		runs = append(runs, write(t, tab, table.Options{}))
+		run := open(t, runs[p], f.shape)
+		if len(run.Starts()) < 2 {
+			t.Fatal("one block only: the test reaches too little")
+		}
+		var last []byte
+		for c := run.Cursor(); c.Next(); last = bytes.Clone(c.Key()) {
+			if s := c.Shared(); !bytes.HasPrefix(last, c.Key()[:s]) || s < len(last) && last[s] == c.Key()[s] {
+				t.Fatalf("%x shares not %d bytes with %x", c.Key(), s, last)
+			}
+		}
+	}
+	if !bytes.Equal(mergeRuns(t, f.shape, table.Options{}, runs...), want) {
+		t.Error("three runs give other bytes than one")
+	}
+}
+
 func TestSeekFindsTheFirstKeyNotBelow(t *testing.T) {
 	f := newFixture(t, rand.New(rand.NewPCG(2, 1)), 6000, 4000)
 	tab := table.New(f.shape)

@@ -128,6 +128,17 @@ func TestForeignRowsAreRefused(t *testing.T) {
 	}
 }
 
+func TestVerifyComparesTheHash(t *testing.T) {
+	shape := threeCounts(t)
+	run, err := OpenBytes(frame(shape, []byte{0, 1, 'a', 1, 5, 0, 0}, 1, []byte("a")), shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Verify(); err == nil || err.Error() != "run content does not match its SHA-256" {
+		t.Error(err)
+	}
+}
+
 // TestHostileClaimsTakeNoMemory: a short file that claims a large block is
 // refused for what it claims or what it lacks, within the bound.
 func TestHostileClaimsTakeNoMemory(t *testing.T) {
