@@ -127,6 +127,7 @@ func (c *cli) root() *cobra.Command {
 		c.getCommand(), c.lsCommand(), c.gcCommand(), c.recoverCommand(), c.adoptCommand(), c.migrateCommand(), c.versionCommand(),
 		c.demoCommand(),
 	)
+	root.AddCommand(c.controlCommands()...)
 	return root
 }
 

@@ -54,7 +54,7 @@ func (c *cli) serve(ctx context.Context, a *daemon.App) error {
 	if err := a.Probe(ctx); err != nil {
 		return err
 	}
-	return a.Serve(ctx)
+	return c.withAdmin(ctx, a)
 }
 
 // stepLine is what run --once prints of a pipeline.
