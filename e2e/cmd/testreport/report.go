@@ -34,6 +34,18 @@ type pkg struct {
 	output strings.Builder
 }
 
+// subtestFailed says whether a test below name failed, or died with it. What
+// looks like a subtest may only have a slash in its name, so that a test that
+// looks like a parent can fail alone.
+func (p *pkg) subtestFailed(name string) bool {
+	for other, t := range p.tests {
+		if strings.HasPrefix(other, name+"/") && (t.result == "fail" || t.result == "") {
+			return true
+		}
+	}
+	return false
+}
+
 // report collects the events of all modules. It prints a package's line as soon
 // as it ends and everything else in finish.
 type report struct {
@@ -145,10 +157,15 @@ func (r *report) endPackage(e event, p *pkg) {
 		case "skip":
 			r.skipped = append(r.skipped, fmt.Sprintf("%s %s: %s", e.Package, name, reason(t.output.String())))
 		case "fail":
-			if !t.parent {
-				failed++
+			text := indent(t.output.String())
+			// A parent fails with its subtest; it counts, and needs a place in
+			// the report, only for what it says itself.
+			if own := !p.subtestFailed(name); own || text != "" {
+				r.failures = append(r.failures, fmt.Sprintf("%s %s\n%s", e.Package, name, text))
+				if own {
+					failed++
+				}
 			}
-			r.failures = append(r.failures, fmt.Sprintf("%s %s\n%s", e.Package, name, indent(t.output.String())))
 		}
 	}
 	if e.Action == "fail" {
@@ -221,11 +238,12 @@ func reason(output string) string {
 	return last
 }
 
-// indent drops the lines that only repeat a test's name and indents the rest.
+// indent drops the lines that only repeat a test's name and result and indents
+// the rest.
 func indent(output string) string {
 	var b strings.Builder
 	for l := range strings.Lines(output) {
-		if strings.HasPrefix(l, "=== ") {
+		if strings.HasPrefix(l, "=== ") || strings.HasPrefix(strings.TrimSpace(l), "--- FAIL: ") {
 			continue
 		}
 		b.WriteString("    ")

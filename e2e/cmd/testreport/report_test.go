@@ -47,6 +47,23 @@ func TestReport(t *testing.T) {
 			absent: "=== RUN",
 		},
 		{
+			name: "a name with a slash does not make a parent of another test",
+			input: `{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"run","Package":"p","Test":"TestA/x"}
+{"Action":"output","Package":"p","Test":"TestA/x","Output":"    x_test.go:3: wrong\n"}
+{"Action":"fail","Package":"p","Test":"TestA/x"}
+{"Action":"run","Package":"p","Test":"TestA/x/y"}
+{"Action":"pass","Package":"p","Test":"TestA/x/y"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"--- FAIL: TestA (0.00s)\n"}
+{"Action":"fail","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Output":"FAIL\n"}
+{"Action":"fail","Package":"p"}
+`,
+			exit:   errors.New("exit status 1"),
+			want:   []string{"FAIL  p  1 passed, 1 failed", "--- FAIL: p TestA/x\n", "wrong", "\n1 passed, 1 failed\n"},
+			absent: "--- FAIL: p TestA\n",
+		},
+		{
 			name: "a skipped test fails the run and gives its reason",
 			input: `{"Action":"run","Package":"p","Test":"TestA"}
 {"Action":"pass","Package":"p","Test":"TestA"}

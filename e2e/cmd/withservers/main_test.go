@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/url"
@@ -88,6 +89,7 @@ func TestServersEnd(t *testing.T) {
 				t.Fatalf("read where the servers are: %v", err)
 			}
 			hosts := addresses(t, line)
+			t.Cleanup(func() { removeDeadSockets(t) })
 			for _, h := range hosts {
 				if !listens(h) {
 					t.Errorf("nothing listens on %s", h)
@@ -142,6 +144,24 @@ func addresses(t *testing.T, line string) []string {
 		t.Fatalf("read %q: %d servers, want 3", line, len(all))
 	}
 	return all
+}
+
+// removeDeadSockets removes what SeaweedFS leaves in /tmp when nobody is there
+// to tidy up after it.
+func removeDeadSockets(t *testing.T) {
+	t.Helper()
+	files, err := filepath.Glob("/tmp/seaweedfs-*-grpc-*.sock")
+	if err != nil {
+		t.Error(err)
+	}
+	for _, f := range files {
+		c, err := net.Dial("unix", f)
+		if err == nil {
+			_ = c.Close() // alive, another's
+		} else if errors.Is(err, syscall.ECONNREFUSED) {
+			_ = os.Remove(f)
+		}
+	}
 }
 
 func listens(addr string) bool {
