@@ -48,6 +48,7 @@ func everyType() []column.Field {
 		{Name: "o", Type: column.ListOf(ad)},
 		{Name: "p", Type: ad},
 		{Name: "q", Type: column.ListOf(column.ListOf(column.Of(column.Int32)))},
+		{Name: "r", Type: column.ListOf(column.DecimalOf(38, 2))},
 		{Name: "a", Type: column.Of(column.Null)},
 	}
 }
@@ -369,6 +370,57 @@ func TestFileIsWhatConsumersExpect(t *testing.T) {
 		t.Error("bloom filter does not tell present from absent")
 	}
 	golden(t, "testdata/every_type.schema", strings.Join(strings.Fields(f.Schema().String()), " "))
+}
+
+// Statistics decide which row groups an engine leaves out: they must be in the order of the values, for every type.
+func TestStatisticsHoldEveryValue(t *testing.T) {
+	fields := everyType()
+	docs := documents(fields, 0, 9000)
+	body := write(t, fields, docs)[0].body
+	f, err := pq.OpenFile(bytes.NewReader(body), int64(len(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c := 0; c < 15; c++ { // the flat columns
+		v := docs.Columns[c]
+		least, greatest := -1, -1
+		for i := range docs.Len {
+			if v.Null(i) {
+				continue
+			}
+			if least < 0 || compare(v, i, v, least) < 0 {
+				least = i
+			}
+			if greatest < 0 || compare(v, i, v, greatest) > 0 {
+				greatest = i
+			}
+		}
+		lo, hi, ok := f.RowGroups()[0].ColumnChunks()[c].(*pq.FileColumnChunk).Bounds()
+		if !ok {
+			t.Errorf("column %s has no bounds", fields[c].Name)
+			continue
+		}
+		var leaves []*cursor
+		a := newAssembler(column.Field{Type: fields[c].Type, Key: true}, 0, 0, &leaves)
+		got := column.New(fields[c].Type)
+		for _, b := range []pq.Value{lo, hi} {
+			if err := a.value(got, b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if compare(got, 0, v, least) != 0 || compare(got, 1, v, greatest) != 0 {
+			t.Errorf("column %s: bounds %s to %s, want %s to %s", fields[c].Name, KeyText(got, 0), KeyText(got, 1), KeyText(v, least), KeyText(v, greatest))
+		}
+	}
+	index, err := f.RowGroups()[0].ColumnChunks()[9].ColumnIndex()
+	if err != nil || index.IsAscending() || index.IsDescending() {
+		t.Errorf("wide decimals claim an order of their pages, %v", err)
+	}
+	for p := range index.NumPages() {
+		if int128(index.MinValue(p).ByteArray()).Cmp(int128(index.MaxValue(p).ByteArray())) > 0 {
+			t.Errorf("page %d: bounds are the wrong way round", p)
+		}
+	}
 }
 
 func TestRefusals(t *testing.T) {

@@ -1,7 +1,6 @@
 package parquet
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -266,8 +265,7 @@ func (a *assembler) value(v *column.Vector, val pq.Value) error {
 		case a.typ.Precision <= 18:
 			v.AppendDecimal(column.Int128From(val.Int64()))
 		default:
-			b := val.ByteArray()
-			v.AppendDecimal(column.Int128{Hi: int64(binary.BigEndian.Uint64(b)), Lo: binary.BigEndian.Uint64(b[8:])})
+			v.AppendDecimal(int128(val.ByteArray()))
 		}
 	default:
 		return fmt.Errorf("a value in a column of type %s", a.typ)

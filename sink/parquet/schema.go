@@ -235,5 +235,5 @@ func decimalNode(precision, scale int) pq.Node {
 	case precision <= 18:
 		return pq.Encoded(pq.Decimal(scale, precision, pq.Int64Type), &pq.DeltaBinaryPacked)
 	}
-	return pq.Decimal(scale, precision, pq.FixedLenByteArrayType(16))
+	return wideDecimalNode(precision, scale)
 }

@@ -92,7 +92,6 @@ func NewWriter(o Options) (*Writer, error) {
 		pq.CreatedBy("deltad", "1", "1"), // no version: an upgrade must not change bytes
 		pq.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
 		pq.DataPageVersion(1),
-		pq.DataPageStatistics(true),
 		pq.PageBufferSize(64 << 10),
 		pq.BloomFilters(blooms...),
 		pq.SortingWriterConfig(pq.SortingColumns(sorting...)),
