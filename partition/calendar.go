@@ -47,12 +47,12 @@ func NewCalendar(granularity time.Duration, loc *time.Location) (Calendar, error
 func fixedOffset(loc *time.Location) (int64, bool) {
 	t := time.Unix(0, 0).In(loc)
 	_, off := t.Zone()
-	start, end := t.ZoneBounds()
+	start, end := zoneBounds(t)
 	for !end.IsZero() && end.Year() < zoneToYear {
 		if _, o := end.Zone(); o != off {
 			return 0, false
 		}
-		_, end = end.ZoneBounds()
+		_, end = zoneBounds(end)
 	}
 	if !start.IsZero() && start.Year() >= 1969 {
 		return 0, false
@@ -60,12 +60,22 @@ func fixedOffset(loc *time.Location) (int64, bool) {
 	return int64(off), true
 }
 
+// zoneBounds is t.ZoneBounds with an end that is after t. Behind the years that a zone's table spells out, the standard library (1.26) ends
+// the last period of a leap year a day early, so that on 31 December of 2040 the end lies in the past.
+func zoneBounds(t time.Time) (start, end time.Time) {
+	start, end = t.ZoneBounds()
+	if !end.IsZero() && !end.After(t) {
+		_, end = t.Add(day).ZoneBounds()
+	}
+	return start, end
+}
+
 // nextOffsetChange finds the first change of offset in the years that count.
 func nextOffsetChange(loc *time.Location) (time.Time, bool) {
 	t := time.Date(zoneFromYear, 1, 1, 0, 0, 0, 0, time.UTC).In(loc)
 	_, off := t.Zone()
 	for {
-		_, end := t.ZoneBounds()
+		_, end := zoneBounds(t)
 		if end.IsZero() || end.Year() >= zoneToYear {
 			return time.Time{}, false
 		}
@@ -150,7 +160,7 @@ func (c Calendar) Count(r Range) int {
 	}
 	n := (c.floorWall(c.wall(to)) - c.floorWall(c.wall(from))) / g
 	for t := from.In(c.loc); ; {
-		_, end := t.ZoneBounds()
+		_, end := zoneBounds(t)
 		if end.IsZero() || end.After(to) {
 			return int(n)
 		}
@@ -193,7 +203,7 @@ func firstInstant(loc *time.Location, w int64, length time.Duration) (time.Time,
 	// No offset exceeds a day, so the label's instants, if any, lie within a day of w read as UTC.
 	for t := time.Unix(w, 0).Add(-day).In(loc); t.Unix() < end+int64(day/time.Second); {
 		_, off := t.Zone()
-		from, to := t.ZoneBounds()
+		from, to := zoneBounds(t)
 		at := w - int64(off)
 		if !from.IsZero() {
 			at = max(at, from.Unix())
