@@ -143,3 +143,31 @@ func TestRegistersKeepTheLastString(t *testing.T) {
 		}
 	})
 }
+
+// TestWindowsAgreeWithBigIntegers adds words at the edges of a window.
+func TestWindowsAgreeWithBigIntegers(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
+		edges := []uint64{0, 0, 1, 1<<62 - 1, 1 << 61, 1 << 62, 3 << 61, 1 << 63, ^uint64(0)}
+		for range 50 {
+			s := windows{win: make([]window, 1)}
+			want := new(big.Int)
+			base := rng.IntN(longWords - 7)
+			for range 1 + rng.IntN(8) {
+				words := make([]uint64, 1+rng.IntN(3))
+				for i := range words {
+					words[i] = edges[rng.IntN(len(edges))]
+				}
+				words = trim(words)
+				at, neg := base+rng.IntN(4), rng.IntN(2) == 0
+				s.addWords(0, at, words, neg)
+				want.Add(want, new(big.Int).Lsh(bigOf(words, neg), uint(64*at)))
+				var buf fixedPoint
+				mag, word, negative := s.magnitude(0, &buf)
+				if got := new(big.Int).Lsh(bigOf(mag, negative), uint(64*word)); got.Cmp(want) != 0 {
+					rt.Fatalf("%x after adding %x at %d (negative %v), want %x", got, words, at, neg, want)
+				}
+			}
+		}
+	})
+}
