@@ -299,7 +299,11 @@ func TestLostCurrentIsNotCreatedAnew(t *testing.T) {
 	t.Run("gone during a change", func(t *testing.T) {
 		o, me := newOutput(t), owner(1, "n1")
 		h := o.claim(me)
-		o.fault.Add(fault.Rule{Kind: fault.ErrorBefore, Op: "put", Key: sink.CurrentKey, Times: 1, OnHit: func() { o.mem.Delete(context.Background(), sink.CurrentKey) }})
+		o.fault.Add(fault.Rule{Kind: fault.ErrorBefore, Op: "put", Key: sink.CurrentKey, Times: 1, OnHit: func() {
+			if err := o.mem.Delete(context.Background(), sink.CurrentKey); err != nil {
+				t.Error(err)
+			}
+		}})
 		_, err := sinktest.Publish(t.Context(), o.s, me, h, sinktest.Pane{RunID: o.runs(), Watermark: sinktest.Hour(1)})
 		if !errors.Is(err, sink.ErrLostCurrent) {
 			t.Errorf("got %v", err)
@@ -411,5 +415,44 @@ func TestRequestsOfACommit(t *testing.T) {
 	}
 	if fmt.Sprint(ops) != "[put put put]" {
 		t.Errorf("a quiet commit takes %v", ops)
+	}
+}
+
+// A run that crashes before or after any of its requests leaves the pane of before or the new one, and the next leader goes on either way
+// and finds in the walk which it was.
+func TestCrashAtEachStep(t *testing.T) {
+	steps := []string{"data file", "tombstones", "manifest", "CURRENT"}
+	for step := range steps {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, applied %t", steps[step], after), func(t *testing.T) {
+				o, a, b := newOutput(t), owner(1, "n1"), owner(2, "n2")
+				h := o.publish(a, o.claim(a), 1)
+				if after {
+					o.fault.Add(fault.Rule{Kind: fault.ErrorAfter, Op: "put", Skip: step, Times: 1})
+					o.fault.Add(fault.Rule{Kind: fault.Crash, Skip: step})
+				} else {
+					o.fault.Add(fault.Rule{Kind: fault.Crash, Op: "put", Skip: step})
+				}
+				run := o.runs()
+				pane := sinktest.Pane{RunID: run, Watermark: sinktest.Hour(2), Documents: map[string]int64{"a": 2}, Tombstones: []string{"b"}}
+				if _, err := sinktest.Publish(t.Context(), o.s, a, h, pane); err == nil {
+					t.Fatal("published by a process that is gone")
+				}
+				o.fault.Heal()
+				h = o.claim(b)
+				found := false
+				err := o.s.Walk(t.Context(), h, func(_ sink.Ref, m sink.Manifest) (bool, error) {
+					found = found || m.RunID == run
+					return true, nil
+				})
+				if want := after && steps[step] == "CURRENT"; err != nil || found != want {
+					t.Errorf("the walk finds the run: %t, want %t, %v", found, want, err)
+				}
+				if docs, err := sinktest.Documents(t.Context(), o.mem); err != nil || (docs["a"] == 2) != found {
+					t.Errorf("readers see %v, %v", docs, err)
+				}
+				o.publish(b, h, 3)
+			})
+		}
 	}
 }

@@ -282,6 +282,60 @@ func TestManyInputsMoveToASideFile(t *testing.T) {
 	}
 }
 
+// B14: what producers call their objects comes back from a manifest as it was.
+func TestB14InputKeysRoundTrip(t *testing.T) {
+	o, me := newOutput(t), owner(1, "n1")
+	m := sinktest.Pane{RunID: o.runs(), Watermark: sinktest.Hour(1)}.Manifest(me, o.claim(me))
+	keys := []string{"p/part+1 a=b%3A.parquet", "p/ü.parquet", `p/a\b.parquet`, "p/<&>'\".parquet", "p/\u2028\t.parquet", "p/%2525"}
+	for _, k := range keys {
+		m.Inputs = append(m.Inputs, sink.Input{Key: k, Partition: sink.At(sinktest.Hour(1)), ETag: "e"})
+	}
+	ref, err := o.s.WriteManifest(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := o.s.ReadManifest(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, k := range keys {
+		if back.Inputs[i].Key != k {
+			t.Errorf("%q came back as %q", k, back.Inputs[i].Key)
+		}
+	}
+	m.Inputs[0].Key = "p/\xff"
+	m.RunID = o.runs()
+	if _, err := o.s.WriteManifest(t.Context(), m); err == nil {
+		t.Error("a key that is no text was taken, and would come back as another")
+	}
+}
+
+func TestResetKeepsManyInputs(t *testing.T) {
+	o, me := newOutput(t), owner(1, "n1")
+	var inputs []sink.Input
+	for i := range sink.MaxInlineInputs + 1 {
+		inputs = append(inputs, sink.Input{Key: fmt.Sprintf("p/%05d", i), Partition: sink.At(sinktest.Hour(1)), ETag: "e"})
+	}
+	h, err := sinktest.Publish(t.Context(), o.s, me, o.claim(me), sinktest.Pane{RunID: o.runs(), Watermark: sinktest.Hour(1), Inputs: inputs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, _, err = o.s.ResetProgress(t.Context(), me, h, sink.ResetOptions{To: sinktest.Hour(0), RunID: o.runs(), Now: sinktest.Hour(2)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := o.s.ReadManifest(t.Context(), h.Delta.Ref())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.s.WriteManifest(t.Context(), m); err == nil {
+		t.Error("a manifest whose inputs were not loaded was written without them")
+	}
+	if err := o.s.LoadInputs(t.Context(), &m); err != nil || len(m.Inputs) != len(inputs) {
+		t.Errorf("%d inputs, %v", len(m.Inputs), err)
+	}
+}
+
 func FuzzDecodeCurrent(f *testing.F) {
 	b, err := fullCurrent().Encode()
 	if err != nil {

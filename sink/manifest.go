@@ -5,6 +5,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 const manifestFormat = "deltad.manifest/1"
@@ -302,7 +303,7 @@ func (m Manifest) validateInputs(k *check) {
 		k.that(f.Inputs >= 0 && f.Bytes >= 0, "inputs_file", "has negative counts")
 	}
 	for _, in := range m.Inputs {
-		k.that(in.Key != "", "inputs", "has an input without a key")
+		k.that(in.Key != "" && utf8.ValidString(in.Key), "inputs", "has the key %q, which is empty or not UTF-8", in.Key)
 		k.that(in.Bytes >= 0 && in.Rows >= 0, "inputs", "counts %d bytes and %d rows of %s", in.Bytes, in.Rows, in.Key)
 		k.that(!strings.HasPrefix(in.ETag, `"`), "inputs", "has a quoted etag for %s", in.Key)
 	}

@@ -161,6 +161,9 @@ func (s *Sink) WriteManifest(ctx context.Context, m Manifest) (Ref, error) {
 	if m.Pipeline != s.set.Pipeline {
 		return Ref{}, fmt.Errorf("write manifest %s: pipeline %q, want %q", m.RunID, m.Pipeline, s.set.Pipeline)
 	}
+	if f := m.InputsFile; f != nil && len(m.Inputs) != f.Inputs {
+		return Ref{}, fmt.Errorf("write manifest %s: %d of its %d inputs are loaded", m.RunID, len(m.Inputs), f.Inputs)
+	}
 	m.InputsFile = nil
 	if len(m.Inputs) > MaxInlineInputs {
 		if err := s.writeInputs(ctx, &m); err != nil {

@@ -317,18 +317,19 @@ func TestHeavyRowsEndPagesEarly(t *testing.T) {
 	}
 	whole := write(t, fields, b)
 	same(t, b, read(t, fields, whole[0].body))
-	halves := write(t, fields, slice(b, fields, 0, 11), slice(b, fields, 11, 30))
+	halves := write(t, fields, slice(t, b, fields, 0, 11), slice(t, b, fields, 11, 30))
 	if whole[0].SHA256 != halves[0].SHA256 {
 		t.Error("other bytes for other batches")
 	}
 }
 
-func slice(b *column.Batch, fields []column.Field, i, j int) *column.Batch {
+func slice(t *testing.T, b *column.Batch, fields []column.Field, i, j int) *column.Batch {
+	t.Helper()
 	out := column.NewBatch(fields)
 	for c := range fields {
 		for k := i; k < j; k++ {
 			if err := out.Columns[c].AppendFrom(b.Columns[c], k); err != nil {
-				panic(err)
+				t.Fatal(err)
 			}
 		}
 	}

@@ -63,12 +63,52 @@ func newShredder(f column.Field, path string, def, rep int, leaves *[]*leaf) *sh
 
 // rows adds rows i to j of a top-level column.
 func (s *shredder) rows(v *column.Vector, i, j int) error {
+	if s.common(v, i, j) {
+		return nil
+	}
 	for ; i < j; i++ {
 		if err := s.row(v, i, 0); err != nil {
 			return fmt.Errorf("column %s: %w", s.path, err)
 		}
 	}
 	return nil
+}
+
+// common adds the rows of the kinds that cannot fail and that most columns have, without asking the kind for each value.
+func (s *shredder) common(v *column.Vector, i, j int) bool {
+	if s.leaf == nil || v.Type.Kind == column.Null || !s.optional {
+		return false
+	}
+	l, null := s.leaf, pq.Value{}.Level(0, s.def-1, s.leaf.index)
+	switch s.typ.Kind {
+	case column.Int64:
+		for ; i < j; i++ {
+			if v.Valid != nil && !v.Valid[i] {
+				l.vals = append(l.vals, null)
+			} else {
+				l.vals = append(l.vals, pq.Int64Value(v.Ints[i]).Level(0, s.def, l.index))
+			}
+		}
+	case column.Float64:
+		for ; i < j; i++ {
+			if v.Valid != nil && !v.Valid[i] {
+				l.vals = append(l.vals, null)
+			} else {
+				l.vals = append(l.vals, pq.DoubleValue(v.Floats[i]).Level(0, s.def, l.index))
+			}
+		}
+	case column.String:
+		for ; i < j; i++ {
+			if v.Valid != nil && !v.Valid[i] {
+				l.vals = append(l.vals, null)
+			} else {
+				l.pushBytes(v.Strings[i], 0, s.def)
+			}
+		}
+	default:
+		return false
+	}
+	return true
 }
 
 func (s *shredder) row(v *column.Vector, i, rep int) error {
@@ -189,10 +229,12 @@ func (s *shredder) decimal(d column.Int128, rep int) error {
 	return nil
 }
 
+var pow10 = [19]int64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18}
+
 // fits says whether d has at most precision digits.
 func fits(d column.Int128, precision int) bool {
 	if precision <= 18 {
-		limit := int64(math.Pow10(precision))
+		limit := pow10[precision]
 		return d.Hi == int64(d.Lo)>>63 && int64(d.Lo) < limit && int64(d.Lo) > -limit
 	}
 	limit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(precision)), nil)

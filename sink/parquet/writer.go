@@ -275,7 +275,7 @@ func (w *Writer) Close(ctx context.Context) ([]Part, error) {
 // Abort lets go of what was not handed over. It is safe after Close.
 func (w *Writer) Abort() {
 	if w.out != nil {
-		w.out.Close()
+		_ = w.out.Close() // a temporary file that stays behind is the system's to remove
 	}
 	w.out, w.file = nil, nil
 }
