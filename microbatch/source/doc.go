@@ -20,7 +20,7 @@
 //  5. LastModified takes no part in anything. Keys are passed on exactly as the store gave them.
 //
 // How the newest is found where byte order is time order. First one page from 60 granules before the horizon, which is almost always the
-// answer. If it shows nothing, a binary search over the directories that contain that point (its month, its year or its day) finds the
+// answer, or, with many objects in each partition, where bisecting by time begins. If it shows nothing, a binary search over the directories that contain that point (its month, its year or its day) finds the
 // innermost that holds something at or before it, one page each; that is what keeps junk in the future, in the same year or day, from
 // being descended into. From there one delimiter listing per level, newest child first; a level of more than 1,000 children is bisected by
 // time. If three prefixes in a row turn out to hold nothing, bisection by time over plain pages takes over, so that long runs of empty

@@ -48,9 +48,9 @@ func (r *run) lookThenSearch(ctx context.Context, base string, after *time.Time)
 	case covered:
 		return r.widen(ctx, base, from.Add(-time.Second))
 	case newest != nil:
-		from = *newest
+		return r.bisect(ctx, base, *newest, r.last) // at most log2(60) more pages
 	}
-	// There is more than a page: look for the newest in the innermost directory that holds all of it.
+	// A page of nothing visible and more to come: look in the innermost directory that holds all of it.
 	level := r.layout.Depth() - 1
 	for level > 0 && r.layout.DirOf(from, level) != r.layout.DirOf(r.last, level) {
 		level--

@@ -69,6 +69,29 @@ func TestTenYearsOfMinutes(t *testing.T) {
 	t.Logf("at most %d calls", most)
 }
 
+// TestTurnOfTheYear: the newest is in the old year, and the future fills the new one from a minute ahead.
+func TestTurnOfTheYear(t *testing.T) {
+	l := layout(t, fiveLevels, partition.LayoutOptions{})
+	end := at(t, "2025-12-31T23:59:00Z")
+	for _, objects := range []int{1, 20, 1200} {
+		for _, quiet := range []int{1, 59, 61, 50_000, 300_000} {
+			now := end.Add(time.Duration(quiet) * time.Minute)
+			s := &synthetic{streams: []stream{
+				history(l, "", end.Add(-999_999*time.Minute), 1_000_000, objects, nil),
+				history(l, "", now.Add(2*time.Minute), 100_000, 1, nil),
+			}}
+			f, err := source(t, s, Options{Layout: l}).Newest(context.Background(), now, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantNewest(t, f, end)
+			if f.Calls > 10 {
+				t.Errorf("%d objects, %d minutes ago: %d calls", objects, quiet, f.Calls)
+			}
+		}
+	}
+}
+
 func TestB2TwoYearsOfMinutesWithGaps(t *testing.T) {
 	l := layout(t, fiveLevels, partition.LayoutOptions{})
 	first := at(t, "2024-11-30T00:00:00Z")
