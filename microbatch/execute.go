@@ -30,13 +30,13 @@ type done struct {
 // execute carries a plan out: steps 5 to 9 of a run. Before the change of
 // CURRENT an error leaves nothing visible; after it the pane is live, whatever
 // happens to the state store.
-func (p *Pipeline) execute(ctx context.Context, t term, plan Plan, sv survey) (done, error) {
+func (p *Pipeline) execute(ctx context.Context, t term, plan Plan) (done, error) {
 	run := p.journalEntry(t, plan)
 	if err := p.set.State.PlanRun(ctx, t.lease, run); err != nil {
 		return done{}, fmt.Errorf("journal run %s: %w", run.ID, err)
 	}
 	p.at("planned")
-	m, err := p.produce(ctx, t, plan, run, sv)
+	m, err := p.produce(ctx, t, plan, run)
 	if err != nil {
 		p.giveUp(ctx, t, run, err)
 		return done{}, err
@@ -84,7 +84,7 @@ func (p *Pipeline) giveUp(ctx context.Context, t term, run watermark.Run, why er
 
 // produce reads, folds and writes: everything of a pane but its manifest's
 // own bytes.
-func (p *Pipeline) produce(ctx context.Context, t term, plan Plan, run watermark.Run, sv survey) (sink.Manifest, error) {
+func (p *Pipeline) produce(ctx context.Context, t term, plan Plan, run watermark.Run) (sink.Manifest, error) {
 	timings := map[string]int64{}
 	lap := stopwatch(timings)
 	cache := p.cache

@@ -26,8 +26,8 @@ func ledgerOf(m sink.Manifest, parent *sink.Manifest, calendar partition.Calenda
 	now := objectsByPartition(m.Inputs)
 	var entries []watermark.LedgerEntry
 	for start, objects := range now {
-		print := partition.FingerprintOf(objects)
-		if old, ok := before[start]; ok && partition.FingerprintOf(old) == print {
+		mark := partition.FingerprintOf(objects)
+		if old, ok := before[start]; ok && partition.FingerprintOf(old) == mark {
 			continue
 		}
 		state := partition.Covered
@@ -35,7 +35,7 @@ func ledgerOf(m sink.Manifest, parent *sink.Manifest, calendar partition.Calenda
 			state = partition.SkippedThenCovered
 		}
 		entries = append(entries, watermark.LedgerEntry{
-			Partition: start, Fingerprint: print.String(), State: state.String(), RunID: m.RunID,
+			Partition: start, Fingerprint: mark.String(), State: state.String(), RunID: m.RunID,
 			Objects: len(objects), Members: members(objects),
 		})
 	}

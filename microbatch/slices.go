@@ -22,8 +22,8 @@ import (
 type sliceID [sha256.Size]byte
 
 func idOfInput(in Input) sliceID {
-	print := partition.FingerprintOf(in.Objects)
-	return sha256.Sum256([]byte(in.Start.UTC().Format(time.RFC3339Nano) + hex.EncodeToString(print[:])))
+	mark := partition.FingerprintOf(in.Objects)
+	return sha256.Sum256([]byte(in.Start.UTC().Format(time.RFC3339Nano) + hex.EncodeToString(mark[:])))
 }
 
 // sliceCache keeps recently used slices in memory up to a budget in bytes. It
@@ -78,12 +78,6 @@ func (c *sliceCache) drop(e *list.Element) {
 	v := c.mu.order.Remove(e).(*cached)
 	delete(c.mu.byID, v.id)
 	c.mu.used -= weight(v.slice)
-}
-
-func (c *sliceCache) clear() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.used, c.mu.order, c.mu.byID = 0, list.New(), map[sliceID]*list.Element{}
 }
 
 // weight estimates the memory of a slice.

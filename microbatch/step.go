@@ -109,6 +109,7 @@ func (p *Pipeline) run(ctx context.Context, t term, now time.Time, o StepOptions
 			r.Why = p.futureWhy(plan.Watermark, now)
 		}
 		return nil
+	case Advance, Refine:
 	}
 	sign := plan.signature(p.set.ConfigHash)
 	if p.backoff.holds(sign) && !o.Force {
@@ -117,7 +118,7 @@ func (p *Pipeline) run(ctx context.Context, t term, now time.Time, o StepOptions
 	if err := p.claim(ctx, t); err != nil {
 		return err
 	}
-	d, err := p.execute(ctx, t, plan, sv)
+	d, err := p.execute(ctx, t, plan)
 	if err != nil {
 		if !isOutage(err) && !isFenced(err) && ctx.Err() == nil {
 			p.backoff.failed(sign, err)

@@ -2,12 +2,14 @@ package microbatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/deltad/deltad/microbatch/source"
+	"github.com/deltad/deltad/microbatch/window"
 	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
 )
@@ -83,13 +85,13 @@ func (p *Pipeline) listFrom(ctx context.Context, now time.Time, s *survey) (afte
 	if found.Newest != nil && found.Newest.After(p.progress()) {
 		s.facts.Quarantined = nil // the listing reports them
 		cover, err = rule.Advance(pastOf(live, p.progress()), *found.Newest, true)
-		if err != nil {
-			// Held: the plan will say so from the newest partition alone.
-			return found.Newest.Add(-rule.Size), true, nil
+		if errors.Is(err, window.ErrHeld) {
+			err = nil // the plan says so from the newest partition alone
+			cover.From = found.Newest.Add(-rule.Size)
 		}
 	}
 	s.facts.Quarantined = nil
-	return cover.From.Add(-2 * rule.Size), true, nil
+	return cover.From.Add(-2 * rule.Size), true, err
 }
 
 func passed(q source.Quarantined) sink.Passed {

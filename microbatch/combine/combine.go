@@ -44,6 +44,7 @@ func (c Class) String() string {
 		return "group"
 	case Semilattice:
 		return "semilattice"
+	case Monoid:
 	}
 	return "monoid"
 }

@@ -40,6 +40,7 @@ func nestedTypes() []column.Type {
 // every returns each builtin over every kind of type that its accumulator
 // treats by itself: what only stores a value's encoding is run over a few.
 func every(t testing.TB) []combine.Fn {
+	t.Helper()
 	fns := []combine.Fn{combine.Newest(), build(t, "count", combine.Params{})}
 	for _, typ := range append(scalarTypes(), nestedTypes()...) {
 		fns = append(fns, build(t, "max", combine.Params{}, typ), build(t, "distinct_exact", combine.Params{}, typ))

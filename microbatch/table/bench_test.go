@@ -33,6 +33,7 @@ func benchKeyColumn(rng *rand.Rand) *column.Vector {
 // perRow reports the processor time of a row, of which each loop does n. Time
 // on the wall says little on a shared machine.
 func perRow(b *testing.B, n int) func() {
+	b.Helper()
 	start := processorTime(b)
 	return func() {
 		b.ReportMetric(float64(processorTime(b)-start)/float64(b.N)/float64(n), "cpu-ns/row")
@@ -41,6 +42,7 @@ func perRow(b *testing.B, n int) func() {
 }
 
 func processorTime(b *testing.B) int64 {
+	b.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		b.Fatal(err)

@@ -28,6 +28,7 @@ type fixture struct {
 }
 
 func shapeOf(t testing.TB) table.Shape {
+	t.Helper()
 	str, num, dbl := column.Of(column.String), column.Of(column.Int64), column.Of(column.Float64)
 	none := combine.Params{}
 	capped := combine.Params{Options: map[string]any{"cap": 2}}
@@ -43,6 +44,7 @@ func shapeOf(t testing.TB) table.Shape {
 }
 
 func newFixture(t testing.TB, rng *rand.Rand, n, spread int) fixture {
+	t.Helper()
 	f := fixture{shape: shapeOf(t)}
 	shop, item, del := column.New(column.Of(column.String)), column.New(column.Of(column.Int64)), column.New(column.Of(column.Bool))
 	s, i, d := column.New(column.Of(column.String)), column.New(column.Of(column.Int64)), column.New(column.Of(column.Float64))

@@ -61,7 +61,7 @@ func (c *cli) demo(ctx context.Context, dir, listen string) error {
 		}
 	}
 	file := filepath.Join(dir, "deltad.yaml")
-	listen = freeAddress(listen)
+	listen = freeAddress(ctx, listen)
 	vars := strings.NewReplacer("${DELTAD_DEMO}", dir, "${DELTAD_DEMO_LISTEN}", listen)
 	if err := os.WriteFile(file, []byte(vars.Replace(string(demoConfig))), 0o644); err != nil {
 		return failed(err)
@@ -101,19 +101,21 @@ Ctrl-C stops it.
 }
 
 // freeAddress returns the address, or one with a free port if it is taken.
-func freeAddress(address string) string {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		host, _, serr := net.SplitHostPort(address)
-		if serr != nil {
-			return address // the configuration says what is wrong with it
-		}
-		if l, err = net.Listen("tcp", net.JoinHostPort(host, "0")); err != nil {
-			return address
+// An address that cannot be used at all is returned as it is: the
+// configuration's rules say what is wrong with it.
+func freeAddress(ctx context.Context, address string) string {
+	candidates := []string{address}
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		candidates = append(candidates, net.JoinHostPort(host, "0"))
+	}
+	for _, c := range candidates {
+		var lc net.ListenConfig
+		if l, err := lc.Listen(ctx, "tcp", c); err == nil {
+			defer l.Close()
+			return l.Addr().String()
 		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return address
 }
 
 // produce drops a file of random ad events into the current partition about
@@ -132,10 +134,7 @@ func produce(ctx context.Context, raw store.Store) error {
 		}
 		key := start.Format("2006/01/02/15/04/05/") + fmt.Sprintf("events-%d-%d.ndjson", now.UnixMilli(), n)
 		_, err := raw.Put(ctx, key, bytes.NewReader(body.Bytes()), store.PutOptions{IfNoneMatch: true})
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("write events: %w", err)
 		}
 		select {
