@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/deltad/deltad/microbatch"
+	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/scan"
 	"github.com/deltad/deltad/watermark"
@@ -52,6 +53,25 @@ func TestBadObjectFailsTheRunAndNamesIt(t *testing.T) {
 	if b.docs()["z"] == "" || len(b.live().Skipped) != 0 {
 		t.Errorf("after mending: skipped %v, documents %v", b.live().Skipped, b.docs())
 	}
+}
+
+func TestFailuresCountInARow(t *testing.T) {
+	b := newBench(t, benchOptions{change: func(s *microbatch.Settings) { s.SkipAfter = 2 }})
+	b.put("03:00", "a.ndjson", row("x", "03:00", 1, "t"), `{"item":"x","clicks":"not a number","ts":null,"title":null,"op":null}`)
+	b.step("03:00", microbatch.Failed)
+	lenient := clicks()
+	lenient.Fields = lenient.Fields[:1] // reads no clicks: the object is fine
+	program, err := index.Compile(lenient, combine.Builtins())
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict := b.set.Program
+	b.set.Program = program
+	b.restart()
+	b.step("03:00", microbatch.Advanced)
+	b.set.Program, b.set.ConfigHash = strict, "c2"
+	b.restart()
+	b.step("03:00", microbatch.Failed) // the first in a row again: not skipped yet
 }
 
 func TestObjectSkipPolicy(t *testing.T) {

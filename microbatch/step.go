@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -127,6 +128,7 @@ func (p *Pipeline) run(ctx context.Context, t term, now time.Time, o StepOptions
 	}
 	p.backoff.reset()
 	p.published(d, plan, r)
+	p.forgive(ctx, t, sv.failing, plan)
 	if !o.KeepGarbage {
 		p.collect(ctx)
 	}
@@ -142,6 +144,24 @@ func (p *Pipeline) published(d done, plan Plan, r *Report) {
 	if d.stateErr != nil {
 		r.StateErr = d.stateErr
 		p.set.Log.Error("state store is behind the live pane", zap.String("pipeline", p.set.Name), zap.String("run", r.RunID), zap.Error(d.stateErr))
+	}
+}
+
+// forgive forgets the failures of objects that were read after all: failures
+// count in a row. It is best effort, the next publication tries again.
+func (p *Pipeline) forgive(ctx context.Context, t term, failing []watermark.ObjectRef, plan Plan) {
+	read := map[ObjectID]bool{}
+	for _, in := range plan.Inputs {
+		for _, o := range in.Objects {
+			read[ObjectID{Key: o.Key, ETag: o.ETag}] = true
+		}
+	}
+	failing = slices.DeleteFunc(failing, func(o watermark.ObjectRef) bool { return !read[ObjectID{Key: o.Key, ETag: o.ETag}] })
+	if len(failing) == 0 {
+		return
+	}
+	if err := p.set.State.ClearFailures(ctx, t.lease, failing); err != nil {
+		p.set.Log.Warn("failures of objects not forgotten", zap.String("pipeline", p.set.Name), zap.Error(err))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/deltad/deltad/microbatch/window"
 	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
+	"github.com/deltad/deltad/watermark"
 )
 
 // survey is what a step has looked at: the facts of its plan and what it
@@ -20,6 +21,8 @@ type survey struct {
 	facts   Facts
 	listing source.Listing
 	calls   int
+	// failing are the objects with failures that are not skipped.
+	failing []watermark.ObjectRef
 }
 
 // survey lists what a plan needs. It writes nothing.
@@ -111,6 +114,7 @@ func (p *Pipeline) skips(ctx context.Context, s *survey) error {
 	s.facts.Skip = map[ObjectID]string{}
 	for _, st := range states {
 		if st.SkippedAt.IsZero() {
+			s.failing = append(s.failing, watermark.ObjectRef{Key: st.Key, ETag: st.ETag})
 			continue
 		}
 		for _, o := range s.facts.Objects {
