@@ -37,7 +37,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) error {
 	}
 	t, err := template.New("status.html").Funcs(template.FuncMap{
 		"time": showTime, "age": showAge, "num": showNumber, "since": func(t *time.Time) string { return showSince(l.Now, t) },
-		"tone": tone,
+		"tone": tone, "clock": func(t time.Time) string { return showTime(&t) },
 	}).ParseFS(assets, "assets/status.html")
 	if err != nil {
 		return fmt.Errorf("read the status page: %w", err)
