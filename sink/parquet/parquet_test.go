@@ -11,6 +11,7 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -120,6 +121,11 @@ type kept struct {
 // write returns the files that the batches make.
 func write(t testing.TB, fields []column.Field, batches ...*column.Batch) []kept {
 	t.Helper()
+	return writeSized(t, formatSizes(), fields, batches...)
+}
+
+func writeSized(t testing.TB, size sizes, fields []column.Field, batches ...*column.Batch) []kept {
+	t.Helper()
 	var out []kept
 	w, err := NewWriter(Options{Fields: fields, Name: "part", Dir: t.TempDir(), Put: func(_ context.Context, p Part, body io.ReadSeeker) error {
 		b, err := io.ReadAll(body)
@@ -135,6 +141,7 @@ func write(t testing.TB, fields []column.Field, batches ...*column.Batch) []kept
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.size = size
 	for _, b := range batches {
 		if err := w.Write(t.Context(), b); err != nil {
 			t.Fatal(err)
@@ -210,16 +217,16 @@ func same(t testing.TB, want, got *column.Batch) {
 
 func TestRoundTripOfEveryType(t *testing.T) {
 	fields := everyType()
-	want := documents(fields, 0, 10_000)
+	want := documents(fields, 0, 5000)
 	files := write(t, fields, want)
-	if len(files) != 1 || files[0].Name != "part-00000.parquet" || files[0].Rows != 10_000 {
+	if len(files) != 1 || files[0].Name != "part-00000.parquet" || files[0].Rows != 5000 {
 		t.Fatalf("files %+v", files)
 	}
 	same(t, want, read(t, fields, files[0].body))
 	if got := strings.Join(files[0].MinKey, "|"); got != "shop-0000000|-5" {
 		t.Errorf("min key %s", got)
 	}
-	if got := strings.Join(files[0].MaxKey, "|"); got != "shop-0000999|4" {
+	if got := strings.Join(files[0].MaxKey, "|"); got != "shop-0000499|4" {
 		t.Errorf("max key %s", got)
 	}
 }
@@ -244,23 +251,19 @@ func TestRoundTripOfRandomRows(t *testing.T) {
 // The bytes do not depend on how callers cut batches, nor on the number of processors. The golden hash holds the format over upgrades.
 func TestBytesAreAFunctionOfTheDocuments(t *testing.T) {
 	fields := everyType()
-	const rows = 20_000
-	want := write(t, fields, documents(fields, 0, rows))
-	for _, cut := range []int{1, 7, 999, 4096, 4097, 19_999} {
-		for _, procs := range []int{1, 2} {
-			old := runtime.GOMAXPROCS(procs)
-			var batches []*column.Batch
-			for i := 0; i < rows; i += cut {
-				batches = append(batches, documents(fields, i, min(i+cut, rows)))
-			}
-			got := write(t, fields, batches...)
-			runtime.GOMAXPROCS(old)
-			if len(got) != len(want) || got[0].SHA256 != want[0].SHA256 || !bytes.Equal(got[0].body, want[0].body) {
-				t.Fatalf("batches of %d on %d processors: other bytes", cut, procs)
-			}
-			if cut == 1 {
-				break
-			}
+	const rows = 9000
+	docs := documents(fields, 0, rows)
+	want := write(t, fields, docs)
+	for i, cut := range []int{7, 999, 4096, 4097, rows - 1} {
+		old := runtime.GOMAXPROCS(1 + i%2)
+		var batches []*column.Batch
+		for i := 0; i < rows; i += cut {
+			batches = append(batches, slice(t, docs, fields, i, min(i+cut, rows)))
+		}
+		got := write(t, fields, batches...)
+		runtime.GOMAXPROCS(old)
+		if len(got) != len(want) || got[0].SHA256 != want[0].SHA256 || !bytes.Equal(got[0].body, want[0].body) {
+			t.Fatalf("batches of %d: other bytes", cut)
 		}
 	}
 	golden(t, "testdata/every_type.sha256", want[0].SHA256)
@@ -284,26 +287,55 @@ func golden(t *testing.T, name, got string) {
 
 func TestFilesEndAfterFixedRows(t *testing.T) {
 	fields := []column.Field{{Name: "id", Type: column.Of(column.Int64), Key: true}}
-	n := fileRows + groupRows + 5
-	var batches []*column.Batch
-	for i := 0; i < n; i += 50_000 {
+	ids := func(from, to int) *column.Batch {
 		b := column.NewBatch(fields)
-		for k := i; k < min(n, i+50_000); k++ {
-			b.Columns[0].AppendInt(int64(k))
+		for ; from < to; from++ {
+			b.Columns[0].AppendInt(int64(from))
 			b.Len++
 		}
-		batches = append(batches, b)
+		return b
 	}
-	files := write(t, fields, batches...)
-	if len(files) != 2 || files[0].Rows != fileRows || files[1].Rows != groupRows+5 || files[1].Name != "part-00001.parquet" {
-		t.Fatalf("files of %d and more rows, %d files", files[0].Rows, len(files))
+	small := sizes{pageRows: 10, pageWeight: 1 << 20, groupRows: 40, groupWeight: 1 << 20, fileRows: 80, fileBytes: 1 << 20}
+	for _, tc := range []struct {
+		name  string
+		size  func(s *sizes)
+		files []int64
+		last  []int64 // rows in the row groups of the last file
+	}{
+		{"by rows", func(*sizes) {}, []int64{80, 80, 45}, []int64{40, 5}},
+		{"by bytes", func(s *sizes) { s.fileBytes = 1 }, []int64{40, 40, 40, 40, 40, 5}, []int64{5}},
+		{"groups by weight", func(s *sizes) { s.groupWeight = 8 * 20 }, []int64{80, 80, 45}, []int64{20, 20, 5}},
+		{"pages by weight", func(s *sizes) { s.pageWeight = 8 * 3 }, []int64{84, 84, 37}, []int64{37}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			size := small
+			tc.size(&size)
+			files := writeSized(t, size, fields, ids(0, 33), ids(33, 34), ids(34, 205))
+			whole := writeSized(t, size, fields, ids(0, 205))
+			if len(files) != len(tc.files) {
+				t.Fatalf("%d files, want %d", len(files), len(tc.files))
+			}
+			for i, f := range files {
+				if f.Rows != tc.files[i] || f.Name != fmt.Sprintf("part-%05d.parquet", i) || f.SHA256 != whole[i].SHA256 {
+					t.Errorf("file %d is %s of %d rows, want %d", i, f.Name, f.Rows, tc.files[i])
+				}
+			}
+			last := files[len(files)-1]
+			f, err := pq.OpenFile(bytes.NewReader(last.body), last.Bytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var groups []int64
+			for _, g := range f.RowGroups() {
+				groups = append(groups, g.NumRows())
+			}
+			if !slices.Equal(groups, tc.last) {
+				t.Errorf("row groups of %v rows, want %v", groups, tc.last)
+			}
+		})
 	}
-	f, err := pq.OpenFile(bytes.NewReader(files[1].body), files[1].Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if g := f.RowGroups(); len(g) != 2 || g[0].NumRows() != groupRows || g[1].NumRows() != 5 {
-		t.Fatalf("%d row groups", len(g))
+	if s := formatSizes(); s.groupRows < 100_000 || s.groupRows > 1_000_000 || s.fileRows%int64(s.groupRows) != 0 {
+		t.Errorf("row groups of %d rows", s.groupRows)
 	}
 }
 
@@ -376,7 +408,7 @@ func TestFileIsWhatConsumersExpect(t *testing.T) {
 // Statistics decide which row groups an engine leaves out: they must be in the order of the values, for every type.
 func TestStatisticsHoldEveryValue(t *testing.T) {
 	fields := everyType()
-	docs := documents(fields, 0, 9000)
+	docs := documents(fields, 0, 5000)
 	body := write(t, fields, docs)[0].body
 	f, err := pq.OpenFile(bytes.NewReader(body), int64(len(body)))
 	if err != nil {
@@ -521,6 +553,8 @@ func TestSchemaThatCannotBeWritten(t *testing.T) {
 		{"list key", []column.Field{{Name: "a", Type: column.ListOf(column.Of(column.Int32)), Key: true}}},
 		{"name twice", []column.Field{k, k}},
 		{"no name", []column.Field{k, {Type: column.Of(column.Int32)}}},
+		{"struct of nothing", []column.Field{k, {Name: "a", Type: column.ListOf(column.StructOf())}}},
+		{"struct with a field twice", []column.Field{k, {Name: "a", Type: column.StructOf(k, k)}}},
 		{"decimal of 39 digits", []column.Field{k, {Name: "a", Type: column.DecimalOf(39, 0)}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

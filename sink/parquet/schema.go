@@ -157,12 +157,38 @@ func CheckFields(fields []column.Field) error {
 				return fmt.Errorf("key column %s: a %s cannot be a key", f.Name, f.Type)
 			}
 		}
+		if err := checkStructs(f.Type); err != nil {
+			return fmt.Errorf("column %s: %w", f.Name, err)
+		}
 		if back, err := ParseType(f.Type.String()); err != nil || !back.Equal(f.Type) {
 			return fmt.Errorf("column %s: type %s cannot be written", f.Name, f.Type)
 		}
 	}
 	if keys == 0 {
 		return fmt.Errorf("no key column among %d", len(fields))
+	}
+	return nil
+}
+
+// checkStructs refuses structs that Parquet cannot hold: without fields, or with one name twice.
+func checkStructs(t column.Type) error {
+	switch t.Kind {
+	case column.List:
+		return checkStructs(*t.Elem)
+	case column.Struct:
+		if len(t.Fields) == 0 {
+			return fmt.Errorf("a struct without fields cannot be written")
+		}
+		names := map[string]bool{}
+		for _, f := range t.Fields {
+			if names[f.Name] {
+				return fmt.Errorf("a struct has two fields named %q", f.Name)
+			}
+			names[f.Name] = true
+			if err := checkStructs(f.Type); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

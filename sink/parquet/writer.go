@@ -12,16 +12,27 @@ import (
 	"github.com/deltad/deltad/sink"
 )
 
-// Sizes that are part of the output format: changing one changes bytes.
+// sizes say where pages, row groups and files end.
+type sizes struct {
+	pageRows, pageWeight   int
+	groupRows, groupWeight int
+	fileRows, fileBytes    int64
+}
+
+// The sizes are part of the output format: changing one changes bytes.
 const (
-	pageRows    = 4096
-	pageWeight  = 4 << 20
-	groupRows   = 32 * pageRows // 131,072
-	groupWeight = 256 << 20
-	fileRows    = 8 * groupRows // 1,048,576
-	fileBytes   = 512 << 20
-	bloomBits   = 10 // a value
+	pageRows  = 4096
+	groupRows = 32 * pageRows // 131,072
+	bloomBits = 10            // a value
 )
+
+func formatSizes() sizes {
+	return sizes{
+		pageRows: pageRows, pageWeight: 4 << 20,
+		groupRows: groupRows, groupWeight: 256 << 20,
+		fileRows: 8 * groupRows, fileBytes: 512 << 20,
+	}
+}
 
 const spoolMemory = 8 << 20
 
@@ -55,6 +66,7 @@ func (p Part) File(key string) sink.File {
 // Writer writes documents in key order into as many files as they need. After an error only Abort makes sense. It is for one goroutine.
 type Writer struct {
 	o      Options
+	size   sizes
 	schema *pq.Schema
 	config []pq.WriterOption
 	cols   []*shredder
@@ -75,7 +87,7 @@ func NewWriter(o Options) (*Writer, error) {
 	if err := CheckFields(o.Fields); err != nil {
 		return nil, fmt.Errorf("write %s: %w", o.Name, err)
 	}
-	w := &Writer{o: o, schema: pq.NewSchema("document", groupOf(o.Fields)), last: column.NewBatch(o.Fields)}
+	w := &Writer{o: o, size: formatSizes(), schema: pq.NewSchema("document", groupOf(o.Fields)), last: column.NewBatch(o.Fields)}
 	var sorting []pq.SortingColumn
 	var blooms []pq.BloomFilterColumn
 	for _, f := range o.Fields {
@@ -161,7 +173,7 @@ func (w *Writer) segment(b *column.Batch, i int) (j int, full bool, err error) {
 			w.page.weight += weight(v, j)
 		}
 		j++
-		if w.page.rows++; w.page.rows == pageRows || w.page.weight >= pageWeight {
+		if w.page.rows++; w.page.rows == w.size.pageRows || w.page.weight >= w.size.pageWeight {
 			return j, true, nil
 		}
 	}
@@ -215,13 +227,13 @@ func (w *Writer) flushPage(ctx context.Context) error {
 	}
 	w.group.rows, w.group.weight = w.group.rows+w.page.rows, w.group.weight+w.page.weight
 	w.page.rows, w.page.weight = 0, 0
-	if w.group.rows < groupRows && w.group.weight < groupWeight {
+	if w.group.rows < w.size.groupRows && w.group.weight < w.size.groupWeight {
 		return nil
 	}
 	if err := w.flushGroup(); err != nil {
 		return err
 	}
-	if w.part.Rows >= fileRows || w.out.size >= fileBytes {
+	if w.part.Rows >= w.size.fileRows || w.file.Size() >= w.size.fileBytes {
 		return w.finish(ctx)
 	}
 	return nil

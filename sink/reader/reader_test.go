@@ -302,3 +302,31 @@ func TestDocumentAsJSON(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
+
+func TestSnapshotsServeManyAtOnce(t *testing.T) {
+	o := newOutput(t)
+	o.publish(sinktest.Pane{Watermark: sinktest.Hour(1), Documents: map[string]int64{"a": 1, "b": 2}})
+	r := reader.Open(o.mem, reader.Options{Lazy: true})
+	poll(t, r, true)
+	errs := make(chan error)
+	for range 8 {
+		go func() {
+			for range 50 {
+				if _, found, err := r.Snapshot().Get(context.Background(), "b"); err != nil || !found {
+					errs <- fmt.Errorf("found %t, %w", found, err)
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	for i := 2; i < 6; i++ {
+		o.publish(sinktest.Pane{Watermark: sinktest.Hour(i), Documents: map[string]int64{"b": int64(i)}})
+		poll(t, r, true)
+	}
+	for range 8 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
