@@ -330,3 +330,25 @@ func TestSnapshotsServeManyAtOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestPaneGivesTheDocumentsOfOneManifest(t *testing.T) {
+	o := newOutput(t)
+	o.publish(sinktest.Pane{Watermark: sinktest.Hour(1), Documents: map[string]int64{"a": 1, "b": 2}, Tombstones: []string{"c"}})
+	m, err := o.s.ReadManifest(t.Context(), o.h.Delta.Ref())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	err = reader.Pane(t.Context(), o.mem, m, func(b *column.Batch) error { got = append(got, b.Columns[0].Strings...); return nil })
+	if err != nil || strings.Join(got, " ") != "a b" {
+		t.Errorf("%v, %v", got, err)
+	}
+	stop := errors.New("enough")
+	if err := reader.Pane(t.Context(), o.mem, m, func(*column.Batch) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("emit's error: %v", err)
+	}
+	m.Files[0].SHA256 = strings.Repeat("0", 64)
+	if err := reader.Pane(t.Context(), o.mem, m, func(*column.Batch) error { return nil }); !errors.Is(err, sink.ErrCorrupt) {
+		t.Errorf("damage: %v", err)
+	}
+}
