@@ -20,8 +20,9 @@
 // Ids of the elements on the page, for tests: pipelines; refresh-state;
 // pipeline-NAME with, below it, NAME-age, NAME-watermark, NAME-progress,
 // NAME-outcome, NAME-why, NAME-documents, NAME-new, NAME-changed, NAME-left,
-// NAME-gaps, NAME-quarantined, NAME-late, NAME-leader, NAME-paused and
-// NAME-runs.
+// NAME-gaps, NAME-quarantined, NAME-late, NAME-leader, NAME-paused,
+// NAME-prefixes and NAME-runs. The age of the data has the watermark it is
+// counted from in data-at, and a pipeline its colour in data-tone.
 package admin
 
 import (

@@ -36,7 +36,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) error {
 		v.Error = err.Error()
 	}
 	t, err := template.New("status.html").Funcs(template.FuncMap{
-		"time": showTime, "age": showAge, "num": showNumber, "since": func(t *time.Time) string { return showSince(l.Now, t) },
+		"time": showTime, "age": showAge, "num": showNumber,
 		"tone": tone, "clock": func(t time.Time) string { return showTime(&t) },
 	}).ParseFS(assets, "assets/status.html")
 	if err != nil {
@@ -87,14 +87,6 @@ func showTime(t *time.Time) string {
 		return "none yet"
 	}
 	return t.UTC().Format("2006-01-02 15:04:05") + " UTC"
-}
-
-func showSince(now time.Time, t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-	age := now.Sub(*t).Seconds()
-	return showAge(&age)
 }
 
 // showAge is a number of seconds for people, in its two largest units.

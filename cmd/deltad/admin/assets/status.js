@@ -36,7 +36,15 @@
       tr.append(td);
       return td;
     };
-    cell(time(r.planned_at)); cell(r.reason); cell(r.status); cell(time(r.watermark));
+    const moment = (t) => {
+      const td = cell(t ? time(t).slice(11, 19) : "–");
+      if (!t) return;
+      const day = document.createElement("span"); // narrow screens hide it
+      day.className = "d";
+      day.textContent = time(t).slice(0, 11);
+      td.prepend(day);
+    };
+    moment(r.planned_at); cell(r.reason); cell(r.status); moment(r.watermark);
     for (const n of [r.documents, r.counts.new, r.counts.changed, r.counts.left]) cell(num(n), "n");
     const id = cell(r.id, "id");
     if (r.error) id.title = r.error;
@@ -62,7 +70,9 @@
     for (const [name, n] of Object.entries(figures)) set(f(name), num(n));
     for (const name of ["gaps", "quarantined", "late"]) f(name).parentElement.classList.toggle("alarm", figures[name] > 0);
     f("paused").hidden = !p.paused;
-    set(f("paused"), p.pause ? `Paused by ${p.pause.by} ${age(now() - Date.parse(p.pause.at))} ago${p.pause.reason ? ": " + p.pause.reason : ""}` : "");
+    set(f("paused"), p.pause ? `Paused by ${p.pause.by} at ${time(p.pause.at)}${p.pause.reason ? ": " + p.pause.reason : ""}` : "");
+    f("prefixes").hidden = p.prefixes.length < 2;
+    set(f("prefixes"), p.prefixes.length < 2 ? "" : "newest by prefix: " + p.prefixes.map((x) => `${x.prefix} ${time(x.newest)}`).join("; "));
     f("resets").hidden = p.pending_resets.length === 0;
     set(f("resets"), p.pending_resets.map((i) => `Reset to ${time(i.to)} by ${i.actor} is on its way.`).join(" "));
     const body = f("runs");
