@@ -331,3 +331,47 @@ func TestPlanRefusals(t *testing.T) {
 		t.Error("a plan changed CURRENT")
 	}
 }
+
+// TestOneOfManyResetsWins: callers that all saw one version do not both move
+// progress.
+func TestOneOfManyResetsWins(t *testing.T) {
+	b := newBench(t, options{})
+	b.put(0, 1, 2, 3)
+	b.step(3, microbatch.Advanced)
+	b.pause()
+	plans := []reply{b.plan(0), b.plan(1), b.plan(2), b.plan(1)}
+	statuses := make(chan int, len(plans))
+	for _, p := range plans {
+		go func() { statuses <- b.apply(p, nil).status }()
+	}
+	won := 0
+	for range plans {
+		switch status := <-statuses; status {
+		case 200:
+			won++
+		case 409, 412:
+		default:
+			t.Errorf("status %d", status)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d resets came about, want one", won)
+	}
+	b.wantAudit("reset-applied", "reset", "pause")
+}
+
+// TestResetAfterADeadLeader: a lease that nobody renews is waited for, then
+// the caller takes it.
+func TestResetAfterADeadLeader(t *testing.T) {
+	b := newBench(t, options{})
+	b.put(0, 1)
+	b.step(1, microbatch.Advanced)
+	if _, err := b.app.State.Acquire(t.Context(), "ads", watermark.RoleDelta, "dead", 700*time.Millisecond, 0); err != nil {
+		t.Fatal(err)
+	}
+	b.pause()
+	done := b.apply(b.plan(0), nil).want(t, 200)
+	if done.body["intent"].(object)["state"] != "applied" || b.leads() {
+		t.Errorf("reset: %s, lease kept: %v", done.raw, b.leads())
+	}
+}
