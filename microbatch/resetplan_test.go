@@ -32,7 +32,7 @@ func (b *bench) reset(to string) microbatch.ResetPlan {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if err := b.p.Under(ctx, func(ctx context.Context, t microbatch.Term) error { return t.Settle(ctx) }); err == nil {
+	if err = b.p.Under(ctx, func(ctx context.Context, t microbatch.Term) error { return t.Settle(ctx) }); err == nil {
 		in, err = b.state.IntentByID(ctx, in.ID)
 	}
 	if err != nil || in.State != watermark.IntentApplied {

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -139,7 +140,8 @@ func FuzzParseLayout(f *testing.F) {
 	f.Fuzz(func(t *testing.T, pattern string, granularity int64) {
 		l, err := ParseLayout(pattern, LayoutOptions{Granularity: time.Duration(granularity)})
 		if err != nil {
-			if _, ok := err.(*PatternError); !ok {
+			var pattern *PatternError
+			if !errors.As(err, &pattern) {
 				t.Fatalf("%T", err)
 			}
 			return

@@ -28,6 +28,7 @@ type output struct {
 }
 
 func newOutput(t testing.TB) *output {
+	t.Helper()
 	o := &output{t: t, mem: mem.New("out")}
 	o.watch = sinktest.Watch(o.mem)
 	o.fault = fault.New(o.watch)

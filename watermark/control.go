@@ -64,8 +64,9 @@ const (
 	RequestPending RequestState = "pending"
 	// RequestTaken is being carried out; a later leader takes it again.
 	RequestTaken RequestState = "taken"
-	// RequestDone and RequestFailed are final.
-	RequestDone   RequestState = "done"
+	// RequestDone was carried out. Final.
+	RequestDone RequestState = "done"
+	// RequestFailed was given up, its result says why. Final.
 	RequestFailed RequestState = "failed"
 )
 

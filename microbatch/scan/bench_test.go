@@ -52,6 +52,7 @@ func benchColumns() []Column {
 }
 
 func benchScan(b *testing.B, f Format, data []byte) {
+	b.Helper()
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -70,6 +71,7 @@ func benchScan(b *testing.B, f Format, data []byte) {
 }
 
 func peerRows(b *testing.B, data []byte, read func() (int, error)) {
+	b.Helper()
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {

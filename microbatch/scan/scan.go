@@ -104,6 +104,7 @@ type Column struct {
 // RowPolicy says what a bad row of a text format means.
 type RowPolicy uint8
 
+// The row policies.
 const (
 	Fail   RowPolicy = iota // the scan fails and names object and line
 	Reject                  // the row is counted, passed to Request.Reject and left out

@@ -150,7 +150,7 @@ func TestLineReader(t *testing.T) {
 				t.Fatalf("line %d of %q at limit %d: %q, %v, %v; want %q", i+1, text, limit, line, long, err, w)
 			}
 		}
-		if _, _, err := lr.next(); err != io.EOF {
+		if _, _, err := lr.next(); !errors.Is(err, io.EOF) {
 			t.Fatalf("%v after the last line", err)
 		}
 	}

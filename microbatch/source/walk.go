@@ -122,6 +122,7 @@ func (r *run) directories(ctx context.Context, base string, d partition.Dir, aft
 				}
 			case partition.Quarantine:
 				r.quarantine.add(Quarantined{Path: e.key, Reason: reason})
+			case partition.Foreign, partition.Ignore:
 			}
 		}
 		last := ""

@@ -43,7 +43,7 @@ func Fields(s sink.Schema) ([]column.Field, error) {
 func SchemaHash(fields []column.Field) string {
 	h := sha256.New()
 	for _, f := range fields {
-		fmt.Fprintf(h, "%d:%s %s %t\n", len(f.Name), f.Name, f.Type, f.Key)
+		_, _ = fmt.Fprintf(h, "%d:%s %s %t\n", len(f.Name), f.Name, f.Type, f.Key)
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

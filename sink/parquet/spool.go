@@ -21,7 +21,7 @@ type spool struct {
 	sum  hash.Hash
 }
 
-func newSpool(dir string, max int) *spool { return &spool{dir: dir, max: max, sum: sha256.New()} }
+func newSpool(dir string, limit int) *spool { return &spool{dir: dir, max: limit, sum: sha256.New()} }
 
 func (s *spool) Write(b []byte) (int, error) {
 	s.sum.Write(b)

@@ -74,7 +74,7 @@ type Writer struct {
 	last   *column.Batch // key columns of the row before, or no row
 
 	out     *spool
-	file    *pq.Writer
+	file    *pq.Writer //nolint:staticcheck // the generic writer wants a Go type; columns are written without rows here
 	columns []*pq.ColumnWriter
 	part    Part
 	page    struct{ rows, weight int }

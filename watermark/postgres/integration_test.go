@@ -37,7 +37,10 @@ type base struct {
 	tune func(*Options)
 }
 
-func fresh(t testing.TB) watermarktest.Database { return newBase(t, nil) }
+func fresh(t testing.TB) watermarktest.Database {
+	t.Helper()
+	return newBase(t, nil)
+}
 
 // shared is the database of this test run.
 var shared struct {
@@ -98,7 +101,10 @@ func newBase(t testing.TB, tune func(*Options)) base {
 	return base{url: u.String(), tune: tune}
 }
 
-func (b base) Open(t testing.TB) watermark.Store { return b.at(t, b.url) }
+func (b base) Open(t testing.TB) watermark.Store {
+	t.Helper()
+	return b.at(t, b.url)
+}
 
 // at opens a handle that reaches the database by another way.
 func (b base) at(t testing.TB, dsn string) watermark.Store {
@@ -125,7 +131,10 @@ func (b base) conn(t testing.TB) *pgx.Conn {
 	return conn
 }
 
-func (b base) Exec(t testing.TB, sql string) error { return execOn(b.url, sql) }
+func (b base) Exec(t testing.TB, sql string) error {
+	t.Helper()
+	return execOn(b.url, sql)
+}
 
 func TestConformance(t *testing.T) { watermarktest.Run(t, fresh) }
 
@@ -141,6 +150,7 @@ func TestB32NothingOutlivesATransaction(t *testing.T) {
 		t.Run("suite", func(t *testing.T) { watermarktest.Run(t, fresh) })
 	}
 	suite(t, func(t testing.TB) watermarktest.Database {
+		t.Helper()
 		return newBase(t, func(o *Options) {
 			o.pool = func(c *pgxpool.Config) {
 				c.AfterRelease = func(conn *pgx.Conn) bool {

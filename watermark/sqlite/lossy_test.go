@@ -105,6 +105,7 @@ func (f lossyFile) Open(t testing.TB) watermark.Store {
 // the work are left whole: there the answer of a lost one is anybody's.
 func TestLostAnswers(t *testing.T) {
 	watermarktest.Run(t, func(t testing.TB) watermarktest.Database {
+		t.Helper()
 		l := &losses{}
 		for _, aside := range []string{"at_once", "concurrently", "race"} {
 			l.crowded = l.crowded || strings.Contains(t.Name(), aside)

@@ -14,6 +14,7 @@ import (
 type file struct{ path string }
 
 func fresh(t testing.TB) watermarktest.Database {
+	t.Helper()
 	return file{path: filepath.Join(t.TempDir(), "a b%20c", "state #1?.db")}
 }
 

@@ -71,7 +71,7 @@ func tone(p pipelineView) string {
 	case p.LastStep == nil:
 		return "idle"
 	}
-	switch p.LastStep.Outcome {
+	switch p.LastStep.Outcome { //nolint:exhaustive // the others are in order
 	case "failed":
 		return "bad"
 	case "held":

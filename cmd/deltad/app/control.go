@@ -47,7 +47,7 @@ func refused(err error) error {
 	if !errors.As(err, &r) {
 		return failed(err)
 	}
-	switch r.Slug {
+	switch r.Slug { //nolint:exhaustive // the others are failures
 	case control.InvalidField, control.ReasonTooShort, control.NotAStart, control.InTheFuture:
 		return usage(fmt.Errorf("--%s: %w", flagOf(r.Field), err))
 	}

@@ -111,8 +111,10 @@ func freeAddress(ctx context.Context, address string) string {
 	for _, c := range candidates {
 		var lc net.ListenConfig
 		if l, err := lc.Listen(ctx, "tcp", c); err == nil {
-			defer l.Close()
-			return l.Addr().String()
+			free := l.Addr().String()
+			if err := l.Close(); err == nil {
+				return free
+			}
 		}
 	}
 	return address

@@ -83,9 +83,11 @@ type exitError struct {
 func (e *exitError) Error() string { return fmt.Sprint(e.err) }
 func (e *exitError) Unwrap() error { return e.err }
 
+// failed gives an error the exit code of a failure, unless it has one.
 func failed(err error) error {
-	if err == nil {
-		return nil
+	var coded *exitError
+	if err == nil || errors.As(err, &coded) {
+		return err
 	}
 	return &exitError{exitFailed, err}
 }
@@ -156,6 +158,9 @@ func (c *cli) open(ctx context.Context, o daemon.Options) (*daemon.App, error) {
 		return nil, usage(err)
 	}
 	o.Only, o.Combiners, o.Build = c.pipeline, c.fns, "deltad "+Version
+	if _, known := cfg.Pipeline(c.pipeline); c.pipeline != "" && !known {
+		return nil, usage(fmt.Errorf("--pipeline: there is no pipeline %q in %s", c.pipeline, c.config))
+	}
 	a, err := daemon.Open(ctx, cfg, o)
 	return a, failed(err)
 }

@@ -21,7 +21,7 @@ func checkLedger(c *checks, entries []watermark.LedgerEntry) {
 		c.that(!e.Partition.IsZero(), "ledger entry without a partition")
 		c.that(!seen[k], "partition %s is entered twice", e.Partition)
 		c.instant("partition", e.Partition)
-		c.name("ledger state", string(e.State))
+		c.name("ledger state", e.State)
 		c.text("source", e.Source)
 		c.text("fingerprint", e.Fingerprint)
 		c.text("members", e.Members)
