@@ -125,7 +125,8 @@ func slugOf(err error) control.Slug {
 
 // fail answers with an error. What is no refusal is logged.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	var slug, field string
+	var slug control.Slug
+	var field string
 	var ref *control.Refusal
 	if errors.As(err, &ref) {
 		slug, field = ref.Slug, ref.Field
