@@ -59,7 +59,7 @@ func (p *Pipeline) reset(ctx context.Context, t term, row watermark.Pipeline, in
 	}
 	parent := p.seen.live
 	run := watermark.Run{
-		ID: in.ID, Pipeline: p.set.Name, Kind: watermark.RunDelta, Reason: string(sink.Reset), Epoch: t.lease.Epoch,
+		ID: in.ID, ChangeID: p.set.NewID(), Pipeline: p.set.Name, Kind: watermark.RunDelta, Reason: string(sink.Reset), Epoch: t.lease.Epoch,
 		Instance: p.set.Instance, Parent: watermark.ManifestRef{Key: p.seen.ref.Manifest, SHA256: p.seen.ref.SHA256},
 		PreviousWatermark: p.progress(), Watermark: parent.Watermark.Time, CoverageFrom: parent.Coverage.From.Time,
 		ConfigHash: parent.ConfigHash,
@@ -68,11 +68,11 @@ func (p *Pipeline) reset(ctx context.Context, t term, row watermark.Pipeline, in
 		return fmt.Errorf("journal: %w", err)
 	}
 	p.at("reset planned")
+	p.seen.reconciled = false // until its outcome is journalled
 	head, m, err := p.set.Sink.ResetProgress(ctx, t.me, p.seen.head, sink.ResetOptions{
-		To: in.Target, RunID: in.ID, Build: p.set.Build, Now: time.Now(),
+		To: in.Target, RunID: in.ID, ChangeID: run.ChangeID, Build: p.set.Build, Now: time.Now(),
 	})
 	if err != nil {
-		p.seen.reconciled = false
 		return err
 	}
 	p.at("reset current")
@@ -80,9 +80,9 @@ func (p *Pipeline) reset(ctx context.Context, t term, row watermark.Pipeline, in
 		return err
 	}
 	if _, err := p.set.State.PublishRun(ctx, t.lease, p.publication(run, p.seen.ref, m, parent, head.Version)); err != nil {
-		p.seen.reconciled = false
 		return fmt.Errorf("journal as applied (CURRENT has it; the next step tells the state store): %w", err)
 	}
+	p.seen.reconciled = true
 	p.set.Log.Info("progress reset", zap.String("pipeline", p.set.Name), zap.String("run", in.ID), zap.Time("watermark", in.Target))
 	return nil
 }
@@ -201,7 +201,14 @@ func (p *Pipeline) Collect(ctx context.Context, t term, dry bool) (sink.Collecti
 		return sink.Collection{}, errors.New("collect garbage: nothing was published yet")
 	}
 	if !dry {
-		if err := p.claim(ctx, t); err != nil {
+		row, err := p.set.State.EnsurePipeline(ctx, p.set.Name)
+		if err == nil && row.Paused {
+			err = fmt.Errorf("collect garbage: the pipeline is paused by %s: %s", row.PausedBy, row.PauseReason)
+		}
+		if err == nil {
+			err = p.claim(ctx, t)
+		}
+		if err != nil {
 			return sink.Collection{}, err
 		}
 	}

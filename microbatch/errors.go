@@ -32,9 +32,16 @@ func isFenced(err error) bool {
 	return errors.Is(err, ErrFenced) || errors.Is(err, sink.ErrFenced) || errors.Is(err, watermark.ErrFenced)
 }
 
+// ErrPanic is a panic that failed one run.
+var ErrPanic = errors.New("panic")
+
 // recoverInto turns a panic into an error: it fails this run and no other.
 func recoverInto(err *error, doing string) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("%s: panic: %v\n%s", doing, p, debug.Stack())
+	if v := recover(); v != nil {
+		*err = panicked(v, doing)
 	}
+}
+
+func panicked(v any, doing string) error {
+	return fmt.Errorf("%s: %w: %v\n%s", doing, ErrPanic, v, debug.Stack())
 }

@@ -30,8 +30,8 @@ type done struct {
 // execute carries a plan out: steps 5 to 9 of a run. Before the change of
 // CURRENT an error leaves nothing visible; after it the pane is live, whatever
 // happens to the state store.
-func (p *Pipeline) execute(ctx context.Context, t term, plan Plan) (done, error) {
-	run := p.journalEntry(t, plan)
+func (p *Pipeline) execute(ctx context.Context, t term, plan Plan, run watermark.Run) (d done, err error) {
+	defer p.afterPanic(ctx, t, run, &err)
 	if err := p.set.State.PlanRun(ctx, t.lease, run); err != nil {
 		return done{}, fmt.Errorf("journal run %s: %w", run.ID, err)
 	}
@@ -50,9 +50,22 @@ func (p *Pipeline) execute(ctx context.Context, t term, plan Plan) (done, error)
 	return p.commit(ctx, t, run, ref, m)
 }
 
+// afterPanic settles a run that panicked; it must be deferred itself. Where
+// the outcome of its commit is open, the next reconciliation settles it.
+func (p *Pipeline) afterPanic(ctx context.Context, t term, run watermark.Run, err *error) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	*err = panicked(v, "run "+run.ID)
+	if p.seen.reconciled {
+		p.giveUp(ctx, t, run, *err)
+	}
+}
+
 func (p *Pipeline) journalEntry(t term, plan Plan) watermark.Run {
 	run := watermark.Run{
-		ID: p.set.NewID(), Pipeline: p.set.Name, Kind: watermark.RunDelta, Reason: string(reasonOf(plan)),
+		ID: p.set.NewID(), ChangeID: p.set.NewID(), Pipeline: p.set.Name, Kind: watermark.RunDelta, Reason: string(reasonOf(plan)),
 		Epoch: t.lease.Epoch, Instance: p.set.Instance, PreviousWatermark: plan.Previous, Watermark: plan.Watermark,
 		CoverageFrom: plan.Coverage.From, ConfigHash: p.set.ConfigHash,
 	}
@@ -72,7 +85,7 @@ func reasonOf(plan Plan) sink.Reason {
 // giveUp journals a failed run. It is best effort on a context of its own: a
 // run left planned is settled by the next reconciliation.
 func (p *Pipeline) giveUp(ctx context.Context, t term, run watermark.Run, why error) {
-	if isFenced(why) {
+	if isFenced(why) || isFenced(context.Cause(ctx)) {
 		return
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -102,12 +115,16 @@ func (p *Pipeline) produce(ctx context.Context, t term, plan Plan, run watermark
 	if err != nil {
 		return sink.Manifest{}, err
 	}
-	before, err := p.liveDigests(ctx)
-	if err != nil {
-		return sink.Manifest{}, fmt.Errorf("read the live pane's documents: %w", err)
+	before, unread := p.liveDigests(ctx)
+	if unread != nil && (isOutage(unread) || ctx.Err() != nil) {
+		return sink.Manifest{}, fmt.Errorf("read the live pane's documents: %w", unread)
 	}
 	lap("live")
 	m := p.manifest(t, plan, run, built, bound)
+	if unread != nil {
+		// They serve the counts alone: a damaged pane must not keep the next from replacing it.
+		m.Checks = append(m.Checks, sink.CheckResult{Name: "compared_to_parent", Detail: "new, changed and left count against nothing: " + unread.Error()})
+	}
 	after, err := p.write(ctx, bound, built, plan.Watermark, &m)
 	if err != nil {
 		return sink.Manifest{}, err
@@ -157,14 +174,21 @@ func (p *Pipeline) manifest(t term, plan Plan, run watermark.Run, built builtWin
 	for _, g := range plan.Coverage.Gaps {
 		m.Gap = append(m.Gap, sink.Range{From: sink.At(g.From), To: sink.At(g.To)})
 	}
+	var timeless int64
 	for _, s := range built.slices {
 		m.Counts.Rejected += s.Rejected
+		timeless += s.NullEventTimes
 		for _, o := range s.Objects {
 			m.Counts.Rows += o.Rows
 			m.Inputs = append(m.Inputs, sink.Input{
 				Key: o.Key, Partition: sink.At(o.Partition), ETag: o.ETag, Bytes: o.Size, Rows: o.Rows,
 			})
 		}
+	}
+	if timeless > 0 {
+		m.Checks = append(m.Checks, sink.CheckResult{
+			Name: "null_event_times", Passed: true, Detail: fmt.Sprintf("%d of %d rows sort first, without an event time", timeless, m.Counts.Rows),
+		})
 	}
 	return m
 }
@@ -191,6 +215,9 @@ func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built builtWin
 	defer tombstones.Abort()
 	d := p.newDigester(len(bound.Shape().Keys))
 	err = window.Fold(bound, sources, n, func(out window.Documents) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		d.add(out.Docs)
 		m.Counts.Documents += int64(out.Docs.Len)
 		m.Counts.Tombstones += int64(out.Tombstones.Len)
@@ -245,27 +272,26 @@ func (p *Pipeline) guard(m *sink.Manifest) error {
 // commit makes the pane live and tells the state store.
 func (p *Pipeline) commit(ctx context.Context, t term, run watermark.Run, ref sink.Ref, m sink.Manifest) (done, error) {
 	parent := p.seen.live
-	head, err := p.set.Sink.Commit(ctx, t.me, p.seen.head, ref, m, time.Now(), p.condemn())
+	// From here on the outcome may be open: only CURRENT and its ancestors can tell.
+	p.seen.reconciled = false
+	head, err := p.set.Sink.Commit(ctx, t.me, p.seen.head, ref, m, sink.CommitOptions{Now: time.Now(), ChangeID: run.ChangeID, Condemn: p.condemn()})
 	if err != nil {
-		// The outcome may be open: only CURRENT and its ancestors can tell.
-		p.seen.reconciled = false
 		if !errors.Is(err, sink.ErrUnsettled) && !isFenced(err) {
 			p.giveUp(ctx, t, run, err)
 		}
 		return done{}, err
 	}
+	p.seen.head, p.seen.live, p.seen.ref = head, &m, ref
 	p.at("current")
-	if err := p.take(ctx, head); err != nil {
-		return done{}, err
-	}
 	p.digests.ref, p.digests.docs, p.digests.ok = ref, p.digests.pending, true
 	d := done{head: head, ref: ref, manifest: m}
 	pub := p.publication(run, ref, m, parent, head.Version)
+	pub.Late, pub.Ledger = p.late.publish(pub.Ledger, run.ID)
 	if _, err := p.set.State.PublishRun(ctx, t.lease, pub); err != nil {
-		p.seen.reconciled = false
 		d.stateErr = fmt.Errorf("journal run %s as published (the pane is live; the next step tells the state store): %w", run.ID, err)
 		return d, nil
 	}
+	p.seen.reconciled = true
 	p.late.settle()
 	p.at("committed")
 	return d, nil

@@ -71,8 +71,8 @@ func lateAmong(outside []partition.Object, ledger []watermark.LedgerEntry, begin
 type lateZone struct {
 	prints  map[time.Time]partition.Fingerprint // as last looked at
 	lines   map[time.Time]watermark.LedgerEntry
-	counted map[ObjectID]bool
-	found   []partition.Object // not yet in the state store
+	counted map[ObjectID]time.Time // with their partitions
+	found   []partition.Object     // not yet in the state store
 }
 
 // look returns the late objects that no look found before. ledger reads the
@@ -111,30 +111,51 @@ func (z *lateZone) look(outside []partition.Object, ledger func(partition.Range)
 		return nil, err
 	}
 	if z.lines == nil {
-		z.lines, z.counted = map[time.Time]watermark.LedgerEntry{}, map[ObjectID]bool{}
+		z.lines, z.counted = map[time.Time]watermark.LedgerEntry{}, map[ObjectID]time.Time{}
 	}
 	for _, l := range lines {
 		z.lines[l.Partition] = l
 	}
 	var fresh []partition.Object
 	for _, o := range lateAmong(changed, lines, since) {
-		if id := idOf(o); !z.counted[id] {
-			z.counted[id] = true
+		if _, known := z.counted[idOf(o)]; !known {
+			z.counted[idOf(o)] = o.Partition
 			fresh = append(fresh, o)
 		}
 	}
 	z.found = append(z.found, fresh...)
 	z.prints = prints
+	z.forget()
 	return fresh, nil
+}
+
+// forget lets go of what is no longer listed.
+func (z *lateZone) forget() {
+	for start := range z.lines {
+		if _, listed := z.prints[start]; !listed {
+			delete(z.lines, start)
+		}
+	}
+	for id, start := range z.counted {
+		if _, listed := z.prints[start]; !listed {
+			delete(z.counted, id)
+		}
+	}
 }
 
 // publish returns what a publication says of the late objects found: the
 // objects, and a line for each of their partitions that has them as members.
 func (z *lateZone) publish(ledger []watermark.LedgerEntry, run string) ([]watermark.LateObject, []watermark.LedgerEntry) {
 	var late []watermark.LateObject
-	lines := map[time.Time]watermark.LedgerEntry{}
+	lines, covered := map[time.Time]watermark.LedgerEntry{}, map[time.Time]bool{}
+	for _, e := range ledger {
+		covered[e.Partition] = true
+	}
 	for _, o := range z.found {
 		late = append(late, watermark.LateObject{Key: o.Key, ETag: o.ETag, Partition: o.Partition})
+		if covered[o.Partition] {
+			continue // coverage reaches further back now, and its line has the object
+		}
 		line, ok := lines[o.Partition]
 		if !ok {
 			line = z.lines[o.Partition]

@@ -16,8 +16,9 @@ const maxGapEntries = 10_000
 
 // ledgerOf is what a published manifest adds to the ledger, given its parent
 // (nil if there is none or it is not at hand): a line for each partition of
-// the coverage that is new there or whose objects changed, and one for each
-// partition of a gap that this pane opened. It is a pure function.
+// the coverage that is new there or whose objects changed, one for each
+// partition of a gap that this pane opened, and one for each that is newly
+// quarantined. It is a pure function.
 func ledgerOf(m sink.Manifest, parent *sink.Manifest, calendar partition.Calendar) []watermark.LedgerEntry {
 	var before map[time.Time][]partition.Object
 	if parent != nil {
@@ -53,7 +54,32 @@ func ledgerOf(m sink.Manifest, parent *sink.Manifest, calendar partition.Calenda
 			entries = append(entries, neverCovered(partition.Range{From: g.From.Time, To: g.To.Time}, m.RunID, calendar)...)
 		}
 	}
+	entries = append(entries, quarantined(m, parent, now)...)
 	slices.SortFunc(entries, func(a, b watermark.LedgerEntry) int { return a.Partition.Compare(b.Partition) })
+	return entries
+}
+
+// quarantined is a line for each partition that this pane is the first to
+// leave aside, unless another prefix feeds it.
+func quarantined(m sink.Manifest, parent *sink.Manifest, now map[time.Time][]partition.Object) []watermark.LedgerEntry {
+	entered := map[time.Time]bool{}
+	if parent != nil {
+		for _, q := range parent.Quarantined {
+			if q.Partition != nil {
+				entered[q.Partition.Time] = true
+			}
+		}
+	}
+	var entries []watermark.LedgerEntry
+	for _, q := range m.Quarantined {
+		if q.Partition == nil || entered[q.Partition.Time] || len(now[q.Partition.Time]) > 0 {
+			continue
+		}
+		entered[q.Partition.Time] = true
+		entries = append(entries, watermark.LedgerEntry{
+			Partition: q.Partition.Time, State: partition.Quarantined.String(), RunID: m.RunID, Note: q.Key + " " + q.Reason,
+		})
+	}
 	return entries
 }
 

@@ -182,9 +182,13 @@ type Report struct {
 	Quarantined int
 	Late        int64 // found by this step
 	Prefixes    []source.PrefixState
-	ListCalls   int
-	Epoch       int64
-	Err         error
+	// Lagging are the prefixes more than half a window behind the newest
+	// partition, Clashes the partitions that are spelled in several ways.
+	Lagging   []string
+	Clashes   []source.Clash
+	ListCalls int
+	Epoch     int64
+	Err       error
 	// StateErr says that the pane is live and the state store could not be
 	// told; the next step tells it.
 	StateErr error

@@ -234,6 +234,12 @@ func refineWhy(p Plan, f Facts) string {
 			return s.Key + " is skipped now"
 		}
 	}
+	for _, s := range f.Live.Skipped {
+		if s.Partition != nil && p.Coverage.Contains(s.Partition.Time) && !slices.ContainsFunc(p.Skipped, func(o sink.Passed) bool { return o.Key == s.Key }) &&
+			!slices.ContainsFunc(f.Objects, func(o partition.Object) bool { return o.Key == s.Key }) {
+			return s.Key + ", which was skipped, is gone"
+		}
+	}
 	if now < len(f.Live.Inputs) {
 		return fmt.Sprintf("%d of %d inputs are gone", len(f.Live.Inputs)-now, len(f.Live.Inputs))
 	}

@@ -54,30 +54,38 @@ func (p *Pipeline) reconcile(ctx context.Context, t term) error {
 		m   sink.Manifest
 	}
 	var walked []step
+	var parent *sink.Manifest // of the oldest walked
 	reached := map[string]bool{}
 	oldest := ""
-	err := p.set.Sink.Walk(ctx, p.seen.head, func(ref sink.Ref, m sink.Manifest) (bool, error) {
+	_, err := p.set.State.LatestPublished(ctx, p.set.Name)
+	empty := errors.Is(err, watermark.ErrNotFound)
+	if err != nil && !empty {
+		return err
+	}
+	err = p.set.Sink.Walk(ctx, p.seen.head, func(ref sink.Ref, m sink.Manifest) (bool, error) {
 		run, err := p.set.State.RunByID(ctx, m.RunID)
 		if err != nil && !errors.Is(err, watermark.ErrNotFound) {
 			return false, err
 		}
 		reached[m.RunID], oldest = true, m.RunID
 		if err == nil && run.Status == watermark.RunPublished {
+			parent = &m
 			return false, nil
 		}
 		walked = append(walked, step{ref, m})
-		return m.Watermark.After(p.seen.live.Watermark.Add(-p.set.Rule.Size)), nil
+		return !empty || m.Watermark.After(p.seen.live.Watermark.Add(-p.set.Rule.Size)), nil
 	})
 	if err != nil {
 		return err
 	}
-	for i, s := range slices.Backward(walked) {
-		if err := p.set.Sink.LoadInputs(ctx, &s.m); err != nil {
+	if len(walked) > 0 && parent != nil {
+		if err := p.set.Sink.LoadInputs(ctx, parent); err != nil {
 			return err
 		}
-		var parent *sink.Manifest
-		if i+1 < len(walked) {
-			parent = &walked[i+1].m
+	}
+	for _, s := range slices.Backward(walked) {
+		if err := p.set.Sink.LoadInputs(ctx, &s.m); err != nil {
+			return err
 		}
 		run := watermark.Run{
 			ID: s.m.RunID, Pipeline: p.set.Name, Kind: watermark.RunDelta, Reason: string(s.m.Reason), Epoch: s.m.Writer.Epoch,
@@ -96,6 +104,7 @@ func (p *Pipeline) reconcile(ctx context.Context, t term) error {
 		if _, err := p.set.State.PublishRun(ctx, t.lease, pub); err != nil {
 			return fmt.Errorf("journal run %s as published: %w", run.ID, err)
 		}
+		parent = &s.m
 	}
 	planned, err := p.set.State.PlannedRuns(ctx, p.set.Name)
 	if err != nil {
@@ -129,9 +138,6 @@ func (p *Pipeline) publication(run watermark.Run, ref sink.Ref, m sink.Manifest,
 	if m.Reason == sink.Reset {
 		pub.Intent = run.ID // a reset's run has the id of its intent
 		pub.Ledger = nil
-	}
-	if m.Reason == sink.Publish || m.Reason == sink.Refine {
-		pub.Late, pub.Ledger = p.late.publish(pub.Ledger, run.ID)
 	}
 	return pub
 }

@@ -213,7 +213,7 @@ func faultsIn(err error) []*ObjectError {
 		return out
 	}
 	var fault *ObjectError
-	if !errors.As(err, &fault) || isOutage(err) || errors.Is(err, context.Canceled) {
+	if !errors.As(err, &fault) || isOutage(err) || isFenced(err) || errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return []*ObjectError{fault}

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/deltad/deltad/microbatch/source"
 	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/watermark"
@@ -42,10 +43,13 @@ func (p *Pipeline) step(ctx context.Context, t term, now time.Time, o StepOption
 	defer recoverInto(&r.Err, "step")
 	if p.set.Timeout > 0 {
 		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, p.set.Timeout)
+		ctx, stop = context.WithTimeoutCause(ctx, p.set.Timeout, fmt.Errorf("longer than the run's timeout of %s: %w", p.set.Timeout, context.DeadlineExceeded))
 		defer stop()
 	}
 	r.Err = p.settleAndRun(ctx, t, now, o, &r)
+	if cause := context.Cause(ctx); r.Err != nil && cause != nil && !errors.Is(r.Err, cause) {
+		r.Err = fmt.Errorf("%w: %w", cause, r.Err) // the run was cancelled: say why
+	}
 	return r
 }
 
@@ -71,8 +75,7 @@ func (p *Pipeline) settleAndRun(ctx context.Context, t term, now time.Time, o St
 		return nil
 	}
 	for attempt := 0; ; attempt++ {
-		err := p.run(ctx, t, now, o, r)
-		again, err := p.objectFaults(ctx, t, err)
+		again, err := p.run(ctx, t, row, now, o, r)
 		if !again || attempt == maxSkipRounds {
 			return err
 		}
@@ -83,48 +86,50 @@ func (p *Pipeline) settleAndRun(ctx context.Context, t term, now time.Time, o St
 // objects: each round finds at least one more per partition.
 const maxSkipRounds = 100
 
-// run surveys, plans and executes.
-func (p *Pipeline) run(ctx context.Context, t term, now time.Time, o StepOptions, r *Report) error {
+// run surveys, plans and executes. again says that objects are skipped now
+// and the step is to start over.
+func (p *Pipeline) run(ctx context.Context, t term, row watermark.Pipeline, now time.Time, o StepOptions, r *Report) (again bool, _ error) {
 	sv, err := p.survey(ctx, now)
 	if err != nil {
-		return err
+		return false, err
 	}
 	sv.facts.AcceptLoss, sv.facts.Force = o.AcceptLoss, o.Force
 	plan, err := Decide(p.set.Rule, p.set.Calendar, sv.facts)
 	if err != nil {
-		return err
+		return false, err
 	}
-	r.Newest, r.Prefixes, r.ListCalls, r.Quarantined = sv.facts.Newest, sv.listing.Prefixes, sv.calls, len(plan.Quarantined)
-	r.Why = plan.Why
-	if err := p.findLate(ctx, plan, r); err != nil {
-		return err
-	}
+	p.describe(r, sv, plan)
 	switch plan.Kind {
 	case Idle:
 		r.Outcome = WasIdle
 		p.backoff.reset()
-		return p.aheadOfClock(now, r)
+		p.aheadOfClock(now, r)
+		return false, p.findLate(ctx, row, plan, r)
 	case Held:
 		r.Outcome = WasHeld
 		if plan.Future {
 			r.Why = p.futureWhy(plan.Watermark, now)
 		}
-		return nil
+		return false, p.findLate(ctx, row, plan, r)
 	case Advance, Refine:
 	}
 	sign := plan.signature(p.set.ConfigHash)
-	if p.backoff.holds(sign) && !o.Force {
-		return fmt.Errorf("waiting %d more triggers after %d failed attempts: %w", p.backoff.wait, p.backoff.failures, p.backoff.last)
+	if !o.Force && p.backoff.holds(sign) {
+		return false, fmt.Errorf("waiting %d more triggers after %d failed attempts: %w", p.backoff.wait, p.backoff.failures, p.backoff.last)
 	}
 	if err := p.claim(ctx, t); err != nil {
-		return err
+		return false, err
 	}
-	d, err := p.execute(ctx, t, plan)
+	if err := p.findLate(ctx, row, plan, r); err != nil {
+		return false, err
+	}
+	run := p.journalEntry(t, plan)
+	d, err := p.execute(ctx, t, plan, run)
 	if err != nil {
 		if !isOutage(err) && !isFenced(err) && ctx.Err() == nil {
 			p.backoff.failed(sign, err)
 		}
-		return err
+		return p.objectFaults(ctx, t, run.ID, err)
 	}
 	p.backoff.reset()
 	p.published(d, plan, r)
@@ -132,7 +137,14 @@ func (p *Pipeline) run(ctx context.Context, t term, now time.Time, o StepOptions
 	if !o.KeepGarbage {
 		p.collect(ctx)
 	}
-	return nil
+	return false, nil
+}
+
+// describe reports what a step saw.
+func (p *Pipeline) describe(r *Report, sv survey, plan Plan) {
+	r.Newest, r.Prefixes, r.ListCalls, r.Quarantined = sv.facts.Newest, sv.listing.Prefixes, sv.calls, len(plan.Quarantined)
+	r.Why, r.Clashes = plan.Why, sv.listing.Clashes
+	r.Lagging = source.Lagging(sv.listing.Prefixes, p.set.Rule.Size/2)
 }
 
 func (p *Pipeline) published(d done, plan Plan, r *Report) {
@@ -167,13 +179,12 @@ func (p *Pipeline) forgive(ctx context.Context, t term, failing []watermark.Obje
 
 // aheadOfClock turns an idle step into a held one where the watermark lies in
 // the future: nothing can be newer than it until the clock has come there.
-func (p *Pipeline) aheadOfClock(now time.Time, r *Report) error {
+func (p *Pipeline) aheadOfClock(now time.Time, r *Report) {
 	progress := p.progress()
 	if progress.IsZero() || !progress.After(now.Add(p.set.Calendar.Granularity())) {
-		return nil
+		return
 	}
 	r.Outcome, r.Why = WasHeld, p.futureWhy(progress, now)
-	return nil
 }
 
 // futureWhy says what to do about a watermark in the future.
@@ -183,8 +194,12 @@ func (p *Pipeline) futureWhy(progress, now time.Time) string {
 		text(progress), text(now), p.set.Name, text(p.set.Calendar.Prev(now)))
 }
 
-// findLate looks for late objects among those outside the coverage.
-func (p *Pipeline) findLate(ctx context.Context, plan Plan, r *Report) error {
+// findLate looks for late objects among those outside the coverage. It asks
+// the ledger, so it waits until the state store agrees with CURRENT.
+func (p *Pipeline) findLate(ctx context.Context, row watermark.Pipeline, plan Plan, r *Report) error {
+	if !p.seen.reconciled && row.RunID != p.seen.head.RunID {
+		return nil
+	}
 	found, err := p.late.look(plan.Outside, func(span partition.Range) ([]watermark.LedgerEntry, error) {
 		return p.set.State.LedgerRange(ctx, p.set.Name, "", span.From, span.To, 1<<20)
 	}, func() (time.Time, error) {
@@ -205,9 +220,9 @@ func (p *Pipeline) findLate(ctx context.Context, plan Plan, r *Report) error {
 	return nil
 }
 
-// objectFaults decides what objects that cannot be read mean: again says that
-// they are skipped now and the step is to start over.
-func (p *Pipeline) objectFaults(ctx context.Context, t term, err error) (again bool, _ error) {
+// objectFaults decides what the objects that a run could not read mean: again
+// says that they are skipped now and the step is to start over.
+func (p *Pipeline) objectFaults(ctx context.Context, t term, runID string, err error) (again bool, _ error) {
 	faults := faultsIn(err)
 	if len(faults) == 0 {
 		return false, err
@@ -220,7 +235,7 @@ func (p *Pipeline) objectFaults(ctx context.Context, t term, err error) (again b
 	for i, f := range faults {
 		failures[i] = watermark.ObjectFailure{Key: f.Object.Key, ETag: f.Object.ETag, Error: f.Err.Error()}
 	}
-	states, rerr := p.set.State.RecordFailures(ctx, t.lease, p.set.NewID(), failures, after)
+	states, rerr := p.set.State.RecordFailures(ctx, t.lease, runID, failures, after)
 	if rerr != nil {
 		return false, errors.Join(err, fmt.Errorf("record failed objects: %w", rerr))
 	}

@@ -60,9 +60,16 @@ func (p *Pipeline) listFrom(ctx context.Context, now time.Time, s *survey) (afte
 	reach := max(rule.Size, rule.Longest)
 	live := p.seen.live
 	if live != nil {
-		from := live.Coverage.From.Time
-		if progress := p.progress(); progress.Before(from) {
-			from = progress
+		// The live pane may have been made under another rule, and progress may
+		// have been reset; nothing before window.max is ever covered.
+		from := rule.Refine(pastOf(live, p.progress()), live.Watermark.Time).From
+		for _, t := range []time.Time{live.Coverage.From.Time, p.progress()} {
+			if t.Before(from) {
+				from = t
+			}
+		}
+		if limit := live.Watermark.Add(-max(rule.Max, reach)); from.Before(limit) {
+			from = limit
 		}
 		if now.Sub(live.Watermark.Time) <= reach {
 			return from.Add(-2 * rule.Size), true, nil
@@ -112,15 +119,19 @@ func (p *Pipeline) skips(ctx context.Context, s *survey) error {
 		return fmt.Errorf("look up skipped objects: %w", err)
 	}
 	s.facts.Skip = map[ObjectID]string{}
+	listed := make(map[string]partition.Object, len(s.facts.Objects))
+	if len(states) > 0 {
+		for _, o := range s.facts.Objects {
+			listed[o.Key] = o
+		}
+	}
 	for _, st := range states {
 		if st.SkippedAt.IsZero() {
 			s.failing = append(s.failing, watermark.ObjectRef{Key: st.Key, ETag: st.ETag})
 			continue
 		}
-		for _, o := range s.facts.Objects {
-			if o.Key == st.Key && o.ETag == st.ETag {
-				s.facts.Skip[idOf(o)] = st.SkipReason
-			}
+		if o, ok := listed[st.Key]; ok && o.ETag == st.ETag {
+			s.facts.Skip[idOf(o)] = st.SkipReason
 		}
 	}
 	return nil

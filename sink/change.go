@@ -11,7 +11,8 @@ import (
 )
 
 // Change replaces CURRENT once. next is given seen and returns the new targets with Reason, RunID, Watermark, Progress, PublishedAt,
-// Delta, Base and Condemned set; format, pipeline, version, change id and owner are filled in here. seen must be owned by me.
+// Delta, Base and Condemned set; format, pipeline, version and owner are filled in here, and so is the change id unless next chose a
+// fresh one. seen must be owned by me.
 //
 // It returns the new head, or an error wrapping ErrFenced, ErrClaimAgain, ErrMoved, ErrLostCurrent, ErrTransition, ErrCondemned, or
 // ErrUnsettled when ctx ended or the attempts ran out before the outcome was known: then the change may still come about.
@@ -45,8 +46,10 @@ func (s *Sink) fenced(me Owner, now Head) error {
 // swap drives one Attempt to its end.
 func (s *Sink) swap(ctx context.Context, me Owner, seen Head, want Current, version int64) (Head, error) {
 	want.Format, want.Pipeline, want.Owner = currentFormat, s.set.Pipeline, me
-	want.Version = version                // Invariant 2
-	want.ChangeID = s.set.NewID()         // Invariant 1
+	want.Version = version                                     // Invariant 2
+	if want.ChangeID == "" || want.ChangeID == seen.ChangeID { // a copy of what is there
+		want.ChangeID = s.set.NewID() // Invariant 1
+	}
 	want.Condemned = some(want.Condemned) // so that Head is what a reader sees
 	body, err := want.Encode()
 	if err != nil {
@@ -169,14 +172,22 @@ func Transition(from, to Current) error {
 	return nil
 }
 
-// Commit is Change for a pane whose manifest has been written: the usual last step of a run. condemn replaces the condemned ids; nil
-// keeps them.
-func (s *Sink) Commit(ctx context.Context, me Owner, seen Head, ref Ref, m Manifest, now time.Time, condemn []string) (Head, error) {
+// CommitOptions are what a commit says beside the pane.
+type CommitOptions struct {
+	Now time.Time
+	// ChangeID is the fresh id that the run was journalled with; empty makes one.
+	ChangeID string
+	// Condemn replaces the condemned ids; nil keeps them.
+	Condemn []string
+}
+
+// Commit is Change for a pane whose manifest has been written: the usual last step of a run.
+func (s *Sink) Commit(ctx context.Context, me Owner, seen Head, ref Ref, m Manifest, o CommitOptions) (Head, error) {
 	return s.Change(ctx, me, seen, func(h Head) (Current, error) {
 		c := Pane(ref, m)
-		c.PublishedAt, c.Condemned = At(now), h.Condemned
-		if condemn != nil {
-			c.Condemned = condemn
+		c.PublishedAt, c.Condemned, c.ChangeID = At(o.Now), h.Condemned, o.ChangeID
+		if o.Condemn != nil {
+			c.Condemned = o.Condemn
 		}
 		for _, id := range m.DataIDs() {
 			if h.Condemns(id) || c.Condemns(id) { // Invariant 7

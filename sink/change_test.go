@@ -389,19 +389,39 @@ func TestCommitRefusesTheWrongParentAndCondemnedData(t *testing.T) {
 		t.Fatal(err)
 	}
 	h2 := o.publish(me, h1, 3)
-	if _, err := o.s.Commit(t.Context(), me, h2, ref, m, sinktest.Hour(4), nil); !errors.Is(err, sink.ErrTransition) {
+	if _, err := o.s.Commit(t.Context(), me, h2, ref, m, sink.CommitOptions{Now: sinktest.Hour(4)}); !errors.Is(err, sink.ErrTransition) {
 		t.Errorf("parent of another version: %v", err)
 	}
 	ref, m, err = sinktest.Write(t.Context(), o.s, me, h2, sinktest.Pane{RunID: o.runs(), Watermark: sinktest.Hour(4), Documents: map[string]int64{"a": 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.s.Commit(t.Context(), me, h2, ref, m, sinktest.Hour(4), []string{m.RunID}); !errors.Is(err, sink.ErrCondemned) {
+	if _, err := o.s.Commit(t.Context(), me, h2, ref, m, sink.CommitOptions{Now: sinktest.Hour(4), Condemn: []string{m.RunID}}); !errors.Is(err, sink.ErrCondemned) {
 		t.Errorf("condemned data: %v", err)
 	}
-	now, err := o.s.Commit(t.Context(), me, h2, ref, m, sinktest.Hour(4), []string{h1.RunID})
+	now, err := o.s.Commit(t.Context(), me, h2, ref, m, sink.CommitOptions{Now: sinktest.Hour(4), Condemn: []string{h1.RunID}})
 	if err != nil || !now.Condemns(h1.RunID) {
 		t.Errorf("condemning along with a publish: %v, %v", now.Condemned, err)
+	}
+	ref, m, err = sinktest.Write(t.Context(), o.s, me, now, sinktest.Pane{RunID: o.runs(), Watermark: sinktest.Hour(5), Documents: map[string]int64{"a": 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, chosen string
+		kept         bool
+	}{{"that of the version before", now.ChangeID, false}, {"one of the run's own", o.runs(), true}} {
+		got, err := o.s.Commit(t.Context(), me, now, ref, m, sink.CommitOptions{Now: sinktest.Hour(4), ChangeID: c.chosen})
+		if !c.kept && err == nil {
+			if got.ChangeID == now.ChangeID {
+				t.Errorf("%s was used again", c.name)
+			}
+			ref, m, err = sinktest.Write(t.Context(), o.s, me, got, sinktest.Pane{RunID: o.runs(), Watermark: sinktest.Hour(6), Documents: map[string]int64{"a": 1}})
+			now = got
+		}
+		if err != nil || c.kept && got.ChangeID != c.chosen {
+			t.Errorf("%s: change id %s, %v", c.name, got.ChangeID, err)
+		}
 	}
 }
 

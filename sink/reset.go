@@ -10,8 +10,10 @@ import (
 type ResetOptions struct {
 	To    time.Time // the new progress, a partition start
 	RunID string
-	Build string
-	Now   time.Time
+	// ChangeID is the fresh id that the run was journalled with; empty makes one.
+	ChangeID string
+	Build    string
+	Now      time.Time
 }
 
 // ResetManifest is the manifest of a reset: the parent's pane (files, inputs, coverage, watermark) under its own run id, with progress
@@ -56,6 +58,6 @@ func (s *Sink) ResetProgress(ctx context.Context, me Owner, head Head, o ResetOp
 	if err != nil {
 		return Head{}, Manifest{}, fmt.Errorf("reset progress: %w", err)
 	}
-	now, err := s.Commit(ctx, me, head, ref, m, o.Now, nil)
+	now, err := s.Commit(ctx, me, head, ref, m, CommitOptions{Now: o.Now, ChangeID: o.ChangeID})
 	return now, m, err
 }

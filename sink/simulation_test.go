@@ -260,7 +260,7 @@ func (s *simulation) rollback(ctx context.Context, out *sink.Sink, me sink.Owner
 	if err != nil {
 		return h, err
 	}
-	return out.Commit(ctx, me, h, written, m, s.clock, nil)
+	return out.Commit(ctx, me, h, written, m, sink.CommitOptions{Now: s.clock})
 }
 
 // reconciles checks that the walk from CURRENT finds every run that was published since the oldest it finds: what a new leader's journal

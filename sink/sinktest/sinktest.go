@@ -161,7 +161,7 @@ func Publish(ctx context.Context, s *sink.Sink, me sink.Owner, head sink.Head, p
 	if err != nil {
 		return sink.Head{}, err
 	}
-	return s.Commit(ctx, me, head, ref, m, p.Watermark.Add(time.Minute), nil)
+	return s.Commit(ctx, me, head, ref, m, sink.CommitOptions{Now: p.Watermark.Add(time.Minute)})
 }
 
 // WriteBase writes a generation of the full index and returns its manifest and the manifest's hash.

@@ -1,0 +1,329 @@
+package microbatch_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deltad/deltad/microbatch"
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/sink"
+	"github.com/deltad/deltad/store"
+	"github.com/deltad/deltad/watermark"
+)
+
+// TestWaitingIsNotFailing: a trigger that back-off lets pass read nothing, so
+// it is no failed run of the objects that failed before it.
+func TestWaitingIsNotFailing(t *testing.T) {
+	b := newBench(t, benchOptions{change: func(s *microbatch.Settings) { s.SkipAfter = 100 }})
+	b.put("03:00", "a.ndjson", "nonsense")
+	for range 26 { // attempts at triggers 1, 2, 4, 8, 16 and 26
+		b.step("03:00", microbatch.Failed)
+	}
+	states, err := b.state.ObjectStates(t.Context(), "ads")
+	if err != nil || len(states) != 1 || states[0].Failures != 6 {
+		t.Fatalf("object states %+v, %v, want 6 failures", states, err)
+	}
+	run, err := b.state.RunByID(t.Context(), states[0].LastRunID)
+	if err != nil || run.Status != watermark.RunFailed {
+		t.Errorf("the failure names run %q (%s, %v), want the journalled one", states[0].LastRunID, run.Status, err)
+	}
+}
+
+// TestLongerWindowIsListed: a configuration that reaches further back lists
+// what it covers, whatever the live pane covered.
+func TestLongerWindowIsListed(t *testing.T) {
+	b := newBench(t, benchOptions{rule: hour(10 * time.Minute)})
+	for c := at("00:00"); !c.After(at("03:00")); c = c.Add(10 * time.Minute) {
+		clock := c.Format("15:04")
+		b.put(clock, "a.ndjson", row("k"+clock, clock, 1, clock))
+	}
+	b.step("03:00", microbatch.Advanced)
+	b.set.Rule, b.set.ConfigHash = hour(3*time.Hour), "c2"
+	b.restart()
+	b.step("03:00", microbatch.Refined)
+	if m := b.live(); len(m.Inputs) != 18 || b.docs()["k00:10"] == "" {
+		t.Errorf("%d inputs from %s, want all 18 after 00:00", len(m.Inputs), m.Coverage.From)
+	}
+	b.step("03:00", microbatch.WasIdle)
+}
+
+// TestB28PanicFailsOneRun: a panic at any point of a run fails that run, in
+// the journal too, and the leader goes on.
+func TestB28PanicFailsOneRun(t *testing.T) {
+	for _, where := range []string{"claimed", "planned", "slices", "data", "manifest", "current", "committed"} {
+		t.Run(where, func(t *testing.T) {
+			armed := true
+			b := newBench(t, benchOptions{change: func(s *microbatch.Settings) {
+				s.Trace = func(step string) {
+					if step == where && armed {
+						armed = false
+						panic("boom")
+					}
+				}
+			}})
+			b.put("03:00", "a.ndjson", row("x", "03:00", 1, "t"))
+			err := b.p.Under(t.Context(), func(ctx context.Context, term microbatch.Term) error {
+				r := term.Step(ctx, at("03:00"), microbatch.StepOptions{})
+				if r.Outcome != microbatch.Failed || !errors.Is(r.Err, microbatch.ErrPanic) || !strings.Contains(r.Err.Error(), "boom") {
+					t.Errorf("outcome %s, error %v, want the panic", r.Outcome, r.Err)
+				}
+				term.Step(ctx, at("03:00"), microbatch.StepOptions{})
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.docs()["x"] == "" || b.ledger()["03:00"] != "covered" {
+				t.Errorf("the step after the panic left documents %v, ledger %v", b.docs(), b.ledger())
+			}
+			b.noPlannedRuns()
+		})
+	}
+}
+
+// noPlannedRuns wants every journalled run settled.
+func (b *bench) noPlannedRuns() {
+	b.t.Helper()
+	planned, err := b.state.PlannedRuns(b.t.Context(), "ads")
+	if err != nil || len(planned) > 0 {
+		b.t.Errorf("runs still planned: %+v, %v", planned, err)
+	}
+}
+
+// TestUnreadablePaneIsNoStop: the live pane's documents only serve the counts.
+// Where they are gone the next pane is published all the same.
+func TestUnreadablePaneIsNoStop(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	b.put("03:00", "a.ndjson", row("x", "03:00", 1, "t"))
+	b.step("03:00", microbatch.Advanced)
+	for _, f := range b.live().Files {
+		if err := b.out.Delete(t.Context(), f.Key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.restart()
+	b.put("03:01", "a.ndjson", row("x", "03:01", 1, "t"))
+	b.step("03:01", microbatch.Advanced)
+	said := false
+	for _, c := range b.live().Checks {
+		said = said || c.Name == "compared_to_parent" && !c.Passed
+	}
+	if !said || b.docs()["x"] == "" {
+		t.Errorf("checks %+v, documents %v", b.live().Checks, b.docs())
+	}
+	b.set.Documents = func(context.Context, sink.Manifest, func(*column.Batch) error) error { return store.ErrUnavailable }
+	b.restart()
+	b.put("03:02", "a.ndjson", row("x", "03:02", 1, "t"))
+	b.step("03:02", microbatch.Failed) // an outage is tried again instead
+}
+
+// TestPausedCollectsNothing: while a pipeline is paused requests go on, runs
+// and collection do not.
+func TestPausedCollectsNothing(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	b.put("03:00", "a.ndjson", row("x", "03:00", 1, "t"))
+	b.step("03:00", microbatch.Advanced)
+	if _, err := b.state.Pause(t.Context(), "ads", b.change("looking at it")); err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]watermark.RequestState{}
+	for _, kind := range []string{microbatch.RequestCollect, microbatch.RequestTrigger, "nonsense"} {
+		id := b.set.NewID()
+		ids[id] = watermark.RequestFailed
+		if kind == microbatch.RequestTrigger {
+			ids[id] = watermark.RequestDone
+		}
+		if err := b.state.Enqueue(t.Context(), watermark.Request{ID: id, Pipeline: "ads", Kind: kind, Actor: "me", Reason: "why not"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := b.p.Under(t.Context(), func(ctx context.Context, term microbatch.Term) error {
+		if _, err := term.Collect(ctx, false); err == nil || !strings.Contains(err.Error(), "paused") {
+			t.Errorf("collection of a paused pipeline: %v", err)
+		}
+		if _, err := term.Collect(ctx, true); err != nil {
+			t.Errorf("what it would do may be asked: %v", err)
+		}
+		return term.Attend(ctx)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range ids {
+		rq, err := b.state.RequestByID(t.Context(), id)
+		if err != nil || rq.State != want {
+			t.Errorf("%s request is %s (%s, %v), want %s", rq.Kind, rq.State, rq.Result, err, want)
+		}
+	}
+}
+
+func (b *bench) change(reason string) watermark.Change {
+	return watermark.Change{ID: b.set.NewID(), Actor: "me", Reason: reason}
+}
+
+// TestSkippedObjectThatIsGoneRefines: the manifest names what was skipped; it
+// stops doing so when the object goes.
+func TestSkippedObjectThatIsGoneRefines(t *testing.T) {
+	b := newBench(t, benchOptions{change: func(s *microbatch.Settings) { s.ObjectErrors = microbatch.ObjectSkip }})
+	bad := b.put("03:00", "bad.ndjson", "nonsense")
+	b.put("03:00", "good.ndjson", row("x", "03:00", 1, "good"))
+	b.step("03:00", microbatch.Advanced)
+	b.step("03:00", microbatch.WasIdle)
+	if err := b.raw.Delete(t.Context(), bad); err != nil {
+		t.Fatal(err)
+	}
+	b.step("03:00", microbatch.Refined)
+	if got := b.live().Skipped; len(got) != 0 {
+		t.Errorf("still skipped: %v", got)
+	}
+	b.step("03:00", microbatch.WasIdle)
+}
+
+// TestSkipByHandAndBack: a skip and its undoing are due at the next trigger.
+func TestSkipByHandAndBack(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	b.put("03:00", "a.ndjson", row("x", "03:00", 1, "t"))
+	key := b.put("03:00", "b.ndjson", row("y", "03:00", 1, "t"))
+	b.step("03:00", microbatch.Advanced)
+	ref := watermark.ObjectRef{Key: key, ETag: b.live().Inputs[1].ETag}
+	if err := b.state.SkipObject(t.Context(), "ads", ref, b.change("it is wrong")); err != nil {
+		t.Fatal(err)
+	}
+	b.step("03:00", microbatch.Refined)
+	if b.docs()["y"] != "" || len(b.live().Skipped) != 1 {
+		t.Errorf("documents %v, skipped %v", b.docs(), b.live().Skipped)
+	}
+	b.step("03:00", microbatch.WasIdle)
+	if err := b.state.UnskipObject(t.Context(), "ads", ref, b.change("it was right")); err != nil {
+		t.Fatal(err)
+	}
+	b.step("03:00", microbatch.Refined)
+	if b.docs()["y"] == "" || len(b.live().Skipped) != 0 {
+		t.Errorf("documents %v, skipped %v", b.docs(), b.live().Skipped)
+	}
+}
+
+// TestNullEventTimesAreCounted: they sort first, and the manifest says how
+// many there are.
+func TestNullEventTimesAreCounted(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	b.put("03:00", "a.ndjson", row("x", "03:00", 1, "timed"), `{"item":"x","ts":null,"clicks":1,"title":"timeless","op":"U"}`)
+	b.step("03:00", microbatch.Advanced)
+	found := false
+	for _, c := range b.live().Checks {
+		found = found || c.Name == "null_event_times" && strings.Contains(c.Detail, "1 of 2")
+	}
+	if !found || !strings.Contains(b.docs()["x"], `"timed"`) {
+		t.Errorf("checks %+v, x is %s", b.live().Checks, b.docs()["x"])
+	}
+}
+
+// TestQuarantinedPartitionsAreInTheLedger until they are covered.
+func TestQuarantinedPartitionsAreInTheLedger(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	b.put("03:00", "a.ndjson", row("x", "03:00", 1, "now"))
+	b.put("03:30", "a.ndjson", row("x", "03:30", 1, "early"))
+	b.step("03:00", microbatch.Advanced)
+	if got := b.ledger()["03:30"]; got != "quarantined" {
+		t.Errorf("ledger of 03:30 is %q", got)
+	}
+	b.step("03:30", microbatch.Advanced)
+	if got := b.ledger()["03:30"]; got != "covered" {
+		t.Errorf("then it is %q", got)
+	}
+}
+
+// TestClashesAndLaggingPrefixesAreReported by name.
+func TestClashesAndLaggingPrefixesAreReported(t *testing.T) {
+	b := newBench(t, benchOptions{layout: "%Y/%-m/%d/%H/%M", prefixes: []string{"a", "b"}})
+	b.putKey("a/2026/11/30/03/10/f.ndjson", row("x", "03:10", 1, "a"))
+	b.putKey("b/2026/11/30/02/10/f.ndjson", row("y", "02:11", 1, "b"))
+	r := b.step("03:10", microbatch.Advanced)
+	if len(r.Lagging) != 1 || r.Lagging[0] != "b" {
+		t.Errorf("lagging %v, want b, which is more than half a window behind", r.Lagging)
+	}
+}
+
+// TestRestoredStateStoreIsFilledUp: however far the store's newest published
+// run lies back, the runs since are published in it.
+func TestRestoredStateStoreIsFilledUp(t *testing.T) {
+	b := newBench(t, benchOptions{rule: hour(10 * time.Minute)})
+	b.put("00:00", "a.ndjson", row("x", "00:00", 1, "t"))
+	b.step("00:00", microbatch.Advanced)
+	real := b.set.State
+	b.set.State = forgetful{State: real, from: at("00:01")}
+	b.restart()
+	for _, clock := range []string{"00:30", "01:00", "01:30"} {
+		b.put(clock, "a.ndjson", row("x", clock, 1, "t"))
+		if r := b.p.Once(t.Context(), at(clock), microbatch.StepOptions{}); r.Outcome != microbatch.Advanced {
+			t.Fatalf("%s: %s %v", clock, r.Outcome, r.Err)
+		}
+	}
+	b.set.State = real
+	b.restart()
+	b.put("01:31", "a.ndjson", row("x", "01:31", 1, "t"))
+	b.step("01:31", microbatch.Advanced)
+	for _, clock := range []string{"00:00", "00:30", "01:00", "01:30", "01:31"} {
+		if b.ledger()[clock] != "covered" {
+			t.Errorf("ledger of %s is %q", clock, b.ledger()[clock])
+		}
+	}
+}
+
+// forgetful is a state store that loses what is published for partitions from
+// from on, as one restored from a backup has.
+type forgetful struct {
+	microbatch.State
+	from time.Time
+}
+
+func (f forgetful) PlanRun(ctx context.Context, l watermark.Lease, r watermark.Run) error {
+	if r.Watermark.Before(f.from) {
+		return f.State.PlanRun(ctx, l, r)
+	}
+	return nil
+}
+
+func (f forgetful) PublishRun(ctx context.Context, l watermark.Lease, p watermark.Publication) (watermark.Published, error) {
+	if p.Watermark.Before(f.from) {
+		return f.State.PublishRun(ctx, l, p)
+	}
+	return watermark.Published{}, nil
+}
+
+// TestCurrentCarriesTheJournalledChangeID: a run is journalled with the change
+// id that it then writes, resets too.
+func TestCurrentCarriesTheJournalledChangeID(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	check := func() {
+		t.Helper()
+		head, err := b.set.Sink.Head(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := b.state.RunByID(t.Context(), head.RunID)
+		if err != nil || run.ChangeID == "" || run.ChangeID != head.ChangeID {
+			t.Errorf("CURRENT has change id %q, run %s was journalled with %q (%v)", head.ChangeID, run.ID, run.ChangeID, err)
+		}
+	}
+	for _, clock := range []string{"03:00", "03:01"} {
+		b.put(clock, "a.ndjson", row("x", clock, 1, "t"))
+		b.step(clock, microbatch.Advanced)
+		check()
+	}
+	pipeline, err := b.state.Pause(t.Context(), "ads", b.change("looking at it"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := watermark.Intent{ID: b.set.NewID(), Pipeline: "ads", Target: at("03:00"), Actor: "me", Reason: "again, please"}
+	if _, err := b.state.CreateIntent(t.Context(), in, pipeline.Version); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.step("03:01", microbatch.WasHeld); !r.Progress.Equal(at("03:00")) {
+		t.Fatalf("progress %s", r.Progress)
+	}
+	check()
+}
