@@ -79,6 +79,9 @@ func drive(t *testing.T, o options) stats {
 	}
 	away := 0
 	for h := range r.hours {
+		if h%24 == 0 && !r.oracle.coverage.IsZero() {
+			r.oracle.forget(r.oracle.coverage.Add(-3 * 24 * hour))
+		}
 		r.arrive(h)
 		switch {
 		case h == o.rest:
@@ -92,6 +95,12 @@ func drive(t *testing.T, o options) stats {
 			continue
 		}
 		r.hour(h)
+	}
+	for _, rig := range r.rigs {
+		n, err := rig.app.State.CountLate(t.Context(), "flights")
+		if want := r.oracle.one(`SELECT count(*) FROM late WHERE entered`); err != nil || n != want {
+			t.Errorf("%s: the state store names %d late objects (%v), want %d", rig.place.name, n, err, want)
+		}
 	}
 	return r.stats
 }
@@ -130,8 +139,10 @@ func (r *ride) hour(h int) {
 	}
 	if r.rng.IntN(20) == 0 {
 		r.stats.restarts++
+		r.oracle.restart()
+		whole := r.rng.IntN(2) == 0
 		for _, rig := range r.rigs {
-			rig.restart(r.rng.IntN(2) == 0)
+			rig.restart(whole)
 		}
 	}
 	r.step(now)

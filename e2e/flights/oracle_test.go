@@ -28,6 +28,7 @@ type oracle struct {
 	dir  string // where the raw files are, for DuckDB
 	// progress is the newest partition published, zero before the first.
 	progress time.Time
+	coverage time.Time // where that of the live pane begins
 	versions int
 }
 
@@ -42,7 +43,7 @@ func newOracle(t *testing.T, db *duck.DB, dead string) *oracle {
 		`CREATE TABLE advance (reached TIMESTAMP, prior TIMESTAMP)`,
 		`CREATE TABLE hole (lo TIMESTAMP, hi TIMESTAMP, reached TIMESTAMP)`,
 		`CREATE TABLE used (key VARCHAR, version INTEGER)`,
-		`CREATE TABLE late (key VARCHAR, version INTEGER)`,
+		`CREATE TABLE late (key VARCHAR, version INTEGER, entered BOOLEAN)`,
 		`CREATE TABLE live (key VARCHAR, version INTEGER)`, // the inputs of the live pane
 	} {
 		exec(t.Context(), t, db, ddl)
@@ -131,15 +132,35 @@ func (o *oracle) expect(now time.Time) expectation {
 			e.outcome = "refined"
 		}
 	}
-	late := fmt.Sprintf(`SELECT key, version FROM object o WHERE part <= %s AND NOT EXISTS (FROM hole WHERE part > lo AND part <= hi)
-		EXCEPT TABLE used EXCEPT TABLE late`, stamp(e.from))
+	// What a run lists reaches 2 W beyond the coverage: its own, or where it
+	// follows soon, that of the pane before.
+	lists := e.from
+	if o.coverage.Before(lists) && !o.progress.IsZero() && now.Sub(o.progress) <= longest*hour {
+		lists = o.coverage
+	}
+	late := fmt.Sprintf(`SELECT key, version FROM object WHERE part <= %[1]s AND part > %[3]s - to_hours(%[2]d)
+		AND NOT EXISTS (FROM hole WHERE part > lo AND part <= hi) EXCEPT TABLE used EXCEPT SELECT key, version FROM late`, stamp(e.from), 2*size, stamp(lists))
 	e.late = o.one(`SELECT count(*) FROM (%s)`, late).(int64)
-	o.exec(`INSERT INTO late %s`, late)
+	o.exec(`INSERT INTO late SELECT *, false FROM (%s)`, late)
 	if e.outcome != "idle" {
-		o.exec(`DELETE FROM live; INSERT INTO live %s; INSERT INTO used TABLE live`, covered)
-		o.progress = e.n
+		o.exec(`DELETE FROM live; INSERT INTO live %s; INSERT INTO used TABLE live; UPDATE late SET entered = true`, covered)
+		o.progress, o.coverage = e.n, e.from
 	}
 	return e
+}
+
+// forget drops what no later pane can depend on.
+func (o *oracle) forget(before time.Time) {
+	o.t.Helper()
+	o.exec(`DELETE FROM record WHERE part < %[1]s; DELETE FROM object WHERE part < %[1]s; DELETE FROM advance WHERE reached < %[1]s;
+		DELETE FROM used WHERE key NOT IN (SELECT key FROM object)`, stamp(before))
+}
+
+// restart says that somebody else takes the next step: what only idle steps
+// have seen is found again.
+func (o *oracle) restart() {
+	o.t.Helper()
+	o.exec(`DELETE FROM late WHERE NOT entered`)
 }
 
 // checkManifest compares what a pane says of itself with what it has to be.

@@ -1,0 +1,78 @@
+//go:build integration
+
+package flights_test
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/deltad/deltad/e2e/servers"
+)
+
+// TestServers drives over the same flights on files with SQLite and on every
+// S3 server with Postgres, side by side: every pane has the same bytes
+// everywhere.
+func TestServers(t *testing.T) {
+	env, err := servers.FromEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AWS_ACCESS_KEY_ID", env.Key)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", env.Secret)
+	cases := []struct {
+		name  string
+		o     options
+		least int
+	}{
+		{"ndjson", options{seed: 11, format: "ndjson", dead: "NULL", hours: 14 * 24, rest: 60}, 150},
+		{"parquet", options{seed: 12, format: "parquet", deletes: `delete_when: "delay > 90"`, dead: "(delay > 90)", hours: 14 * 24, rest: 60}, 150},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			c.o.places = []place{embedded(t, 1)}
+			for _, e := range env.S3 {
+				c.o.places = append(c.o.places, remote(t, env, e, c.name))
+			}
+			began := time.Now()
+			s := drive(t, c.o)
+			t.Logf("%s in %s", s, time.Since(began).Round(time.Second))
+			if s.panes < c.least || s.recomputed == 0 || s.refined == 0 || s.restarts == 0 {
+				t.Errorf("the ride met too little: %s", s)
+			}
+		})
+	}
+}
+
+// remote is a bucket of an S3 server and a database of its own.
+func remote(t *testing.T, env servers.Env, e servers.Endpoint, suffix string) place {
+	t.Helper()
+	name := fmt.Sprintf("flights-%s-%s-%d", e.Name, suffix, time.Now().UnixNano()%1e9)
+	if _, err := servers.NewClient(e.URL).CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: aws.String(name)}); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), env.PG)
+	if err != nil {
+		t.Fatal(err)
+	}
+	database := strings.ReplaceAll(name, "-", "_")
+	_, err = conn.Exec(t.Context(), "CREATE DATABASE "+database)
+	if err = firstOf(err, conn.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(env.PG)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/" + database
+	return place{
+		name: e.Name, state: u.String(), raw: "s3://" + name + "/raw", index: "s3://" + name + "/index", workers: 8,
+		s3: fmt.Sprintf("{region: us-east-1, endpoint: %q, path_style: true}", e.URL),
+	}
+}
