@@ -30,15 +30,15 @@ func (c *cli) runCommand() *cobra.Command {
 			if role != "all" && role != "delta" && role != "full" {
 				return usage(fmt.Errorf("--role: must be all, delta or full, got %q", role))
 			}
+			if !once {
+				return c.runDaemon(cmd.Context(), daemon.Options{NoCache: noCache})
+			}
 			a, err := c.open(cmd.Context(), daemon.Options{NoCache: noCache})
 			if err != nil {
 				return err
 			}
 			defer a.Close()
-			if once {
-				return c.once(cmd.Context(), a, at)
-			}
-			return failed(c.serve(cmd.Context(), a))
+			return c.once(cmd.Context(), a, at)
 		},
 	}
 	f := cmd.Flags()
@@ -49,9 +49,13 @@ func (c *cli) runCommand() *cobra.Command {
 	return cmd
 }
 
-// serve runs the daemon until ctx ends.
+// serve runs the daemon until ctx ends. No pipeline runs before its store has
+// shown that it keeps the conditions publishing stands on.
 func (c *cli) serve(ctx context.Context, a *daemon.App) error {
-	if err := a.Probe(ctx); err != nil {
+	if err := c.patiently(ctx, "probe the outputs", func() error { return a.Probe(ctx) }); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return err
 	}
 	return c.withAdmin(ctx, a)

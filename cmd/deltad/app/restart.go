@@ -1,0 +1,136 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/deltad/deltad/cmd/deltad/daemon"
+	"github.com/deltad/deltad/configs"
+	"github.com/deltad/deltad/store"
+	"github.com/deltad/deltad/watermark"
+)
+
+// errRestart is the cause with which a planned restart ends the daemon.
+var errRestart = errors.New("planned restart")
+
+// restartAfter is how long the process lives: restart.every and an even share
+// of the jitter, so that replicas do not restart together. 0 is for ever.
+func restartAfter(r configs.Restart, random *rand.Rand) time.Duration {
+	if r.Every <= 0 {
+		return 0
+	}
+	d := r.Every
+	if r.Jitter > 0 {
+		d += time.Duration(random.Int64N(int64(r.Jitter)))
+	}
+	return d
+}
+
+// restartMode resolves auto: a supervisor that watches this very process
+// starts it again, anywhere else the process does it itself.
+func restartMode(mode string, pid int, env func(string) (string, bool)) string {
+	if mode != configs.RestartAuto {
+		return mode
+	}
+	if _, kubernetes := env("KUBERNETES_SERVICE_HOST"); kubernetes || pid == 1 {
+		return configs.RestartExit
+	}
+	return configs.RestartExec
+}
+
+// runDaemon is the daemon's life: it starts, serves until a stop is asked for
+// or its time is up (or SIGUSR2 says that it is), finishes the runs in hand, gives its leases back, and in
+// the latter case goes on as the binary now on disk.
+func (c *cli) runDaemon(ctx context.Context, o daemon.Options) error {
+	a, err := c.openPatiently(ctx, o)
+	if err != nil {
+		return err
+	}
+	life, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	after := restartAfter(a.Config.Restart, rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), uint64(os.Getpid()))))
+	if after > 0 {
+		timer := time.AfterFunc(after, func() { stop(errRestart) })
+		defer timer.Stop()
+	}
+	defer onSignal(func() { stop(errRestart) }, syscall.SIGUSR2)()
+	a.Log.Info("started", zap.String("build", "deltad "+Version), zap.Int("pid", os.Getpid()), zap.Duration("restart_in", after))
+	err = c.serve(life, a)
+	if cerr := a.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil || context.Cause(life) != errRestart {
+		return failed(err)
+	}
+	if restartMode(a.Config.Restart.Mode, os.Getpid(), os.LookupEnv) == configs.RestartExit {
+		a.Log.Info("planned restart: exiting for the supervisor")
+		return nil
+	}
+	a.Log.Info("planned restart: running the binary on disk")
+	return failed(reexec())
+}
+
+// onSignal calls do at the first signal; what it returns ends the watch.
+func onSignal(do func(), sig os.Signal) (end func()) {
+	signals, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, sig)
+	go func() {
+		select {
+		case <-signals:
+			do()
+		case <-done:
+		}
+	}()
+	return func() { signal.Stop(signals); close(done) }
+}
+
+// reexec replaces the process by the binary now on disk, with the same
+// arguments and environment. It returns only on failure.
+func reexec() error {
+	path, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find the binary for a planned restart: %w", err)
+	}
+	return fmt.Errorf("run %s for a planned restart: %w", path, syscall.Exec(path, os.Args, os.Environ()))
+}
+
+// openPatiently opens what the configuration names. A daemon that starts
+// while a store is out of reach waits for it: only what another attempt
+// cannot mend ends it.
+func (c *cli) openPatiently(ctx context.Context, o daemon.Options) (*daemon.App, error) {
+	var a *daemon.App
+	err := c.patiently(ctx, "open state store", func() (err error) {
+		a, err = c.open(ctx, o)
+		return err
+	})
+	return a, err
+}
+
+// patience is the longest pause between attempts to start.
+const patience = 30 * time.Second
+
+// patiently repeats do while it fails for an outage.
+func (c *cli) patiently(ctx context.Context, doing string, do func() error) error {
+	for pause := time.Second; ; pause = min(2*pause, patience) {
+		err := do()
+		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, watermark.ErrUnavailable) || ctx.Err() != nil {
+			return err
+		}
+		if log, lerr := c.logger(); lerr == nil {
+			log.Error("cannot start yet", zap.String("doing", doing), zap.Duration("again_in", pause), zap.Error(err))
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
