@@ -183,22 +183,26 @@ type CommitOptions struct {
 
 // Commit is Change for a pane whose manifest has been written: the usual last step of a run.
 func (s *Sink) Commit(ctx context.Context, me Owner, seen Head, ref Ref, m Manifest, o CommitOptions) (Head, error) {
-	return s.Change(ctx, me, seen, func(h Head) (Current, error) {
-		c := Pane(ref, m)
-		c.PublishedAt, c.Condemned, c.ChangeID = At(o.Now), h.Condemned, o.ChangeID
-		if o.Condemn != nil {
-			c.Condemned = o.Condemn
+	return s.Change(ctx, me, seen, func(h Head) (Current, error) { return NextPane(h, ref, m, o) })
+}
+
+// NextPane is what Commit changes h to, or why it must not: ErrCondemned where the pane is made of condemned data, ErrTransition where
+// its parent is not the pane that h names.
+func NextPane(h Head, ref Ref, m Manifest, o CommitOptions) (Current, error) {
+	c := Pane(ref, m)
+	c.PublishedAt, c.Condemned, c.ChangeID = At(o.Now), h.Condemned, o.ChangeID
+	if o.Condemn != nil {
+		c.Condemned = o.Condemn
+	}
+	for _, id := range m.DataIDs() {
+		if h.Condemns(id) || c.Condemns(id) { // Invariant 7
+			return Current{}, fmt.Errorf("commit %s: %w: data of %s", m.RunID, ErrCondemned, id)
 		}
-		for _, id := range m.DataIDs() {
-			if h.Condemns(id) || c.Condemns(id) { // Invariant 7
-				return Current{}, fmt.Errorf("commit %s: %w: data of %s", m.RunID, ErrCondemned, id)
-			}
-		}
-		if parent := m.Parent; parent == nil != (h.Delta == nil) || parent != nil && *parent != h.Delta.Ref() {
-			return Current{}, fmt.Errorf("commit %s: %w: its parent is not the pane of version %d", m.RunID, ErrTransition, h.Version)
-		}
-		return c, nil
-	})
+	}
+	if parent := m.Parent; parent == nil != (h.Delta == nil) || parent != nil && *parent != h.Delta.Ref() {
+		return Current{}, fmt.Errorf("commit %s: %w: its parent is not the pane of version %d", m.RunID, ErrTransition, h.Version)
+	}
+	return c, nil
 }
 
 // Pane is the part of CURRENT that names a delta manifest.
