@@ -127,7 +127,7 @@ func (c *cli) root() *cobra.Command {
 	root.AddCommand(
 		c.runCommand(), c.checkCommand(), c.planCommand(), c.statusCommand(), c.runsCommand(), c.partitionsCommand(),
 		c.getCommand(), c.lsCommand(), c.gcCommand(), c.recoverCommand(), c.adoptCommand(), c.migrateCommand(), c.versionCommand(),
-		c.demoCommand(),
+		c.demoCommand(), c.healthCommand(),
 	)
 	root.AddCommand(c.controlCommands()...)
 	return root
