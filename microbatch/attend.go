@@ -9,5 +9,5 @@ func (t Term) Attend(ctx context.Context) error {
 	if err := t.Settle(ctx); err != nil {
 		return err
 	}
-	return t.p.requests(ctx, t.t)
+	return t.p.requests(ctx, ctx, t.t)
 }

@@ -92,13 +92,17 @@ type triggerArgs struct {
 	AcceptLoss bool `json:"accept_loss"`
 }
 
-// requests answers what was asked of the leader; each trigger is a step.
-func (p *Pipeline) requests(ctx context.Context, t term) error {
+// requests answers what was asked of the leader; each trigger is a step. After
+// stop those not begun are left to the next leader.
+func (p *Pipeline) requests(stop, ctx context.Context, t term) error {
 	taken, err := p.set.State.TakeRequests(ctx, t.lease)
 	if err != nil {
 		return fmt.Errorf("take requests: %w", err)
 	}
 	for _, rq := range taken {
+		if stop.Err() != nil {
+			return nil
+		}
 		state, result := p.answer(ctx, t, rq)
 		body, err := json.Marshal(result)
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/deltad/deltad/watermark"
@@ -19,7 +18,6 @@ var ErrFenced = errors.New("the lease is lost")
 type tenure struct {
 	leases watermark.Leases
 	lease  watermark.Lease
-	until  atomic.Int64 // end of trust, Unix nanoseconds; for status
 	done   chan struct{}
 	cancel context.CancelCauseFunc
 }
@@ -38,15 +36,17 @@ func hold(ctx context.Context, leases watermark.Leases, lease watermark.Lease, b
 // later proves nothing.
 func (t *tenure) renew(ctx context.Context, trust watermark.Trust) {
 	defer close(t.done)
+	// Trust ends on time even if an attempt ignores its deadline.
+	watch := time.AfterFunc(trust.Remaining(time.Now()), t.expire)
+	defer watch.Stop()
 	for {
-		t.until.Store(trust.Until().UnixNano())
 		if !sleep(ctx, time.Until(trust.RenewAt())) {
 			return
 		}
 		for {
 			began := time.Now()
 			if !trust.Holds(began) {
-				t.cancel(fmt.Errorf("renew lease at epoch %d: %w: its time ran out", t.lease.Epoch, ErrFenced))
+				t.expire()
 				return
 			}
 			attempt, stop := context.WithTimeout(ctx, min(trust.Remaining(began), t.lease.TTL/4))
@@ -54,6 +54,7 @@ func (t *tenure) renew(ctx context.Context, trust watermark.Trust) {
 			stop()
 			if err == nil {
 				trust = t.lease.TrustFrom(began)
+				watch.Reset(trust.Remaining(time.Now()))
 				break
 			}
 			if ctx.Err() != nil {
@@ -68,6 +69,10 @@ func (t *tenure) renew(ctx context.Context, trust watermark.Trust) {
 			}
 		}
 	}
+}
+
+func (t *tenure) expire() {
+	t.cancel(fmt.Errorf("renew lease at epoch %d: %w: its time ran out", t.lease.Epoch, ErrFenced))
 }
 
 // end stops renewing and frees the lease, so that a successor need not wait

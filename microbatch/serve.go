@@ -44,7 +44,10 @@ func (p *Pipeline) enter(ctx context.Context, least int64) (context.Context, *te
 	}
 	least = max(least, seen)
 	began := time.Now()
-	lease, err := p.set.State.Acquire(ctx, p.set.Name, watermark.RoleDelta, p.set.Instance, p.set.LeaseTTL, least)
+	// One that takes longer than the lease lives gives nothing to trust in.
+	attempt, stop := context.WithTimeout(ctx, p.set.LeaseTTL)
+	defer stop()
+	lease, err := p.set.State.Acquire(attempt, p.set.Name, watermark.RoleDelta, p.set.Instance, p.set.LeaseTTL, least)
 	if err != nil {
 		return ctx, nil, term{}, err
 	}
@@ -121,51 +124,75 @@ func (p *Pipeline) standBy(ctx context.Context, err error) {
 	sleep(ctx, wait)
 }
 
-// lead takes steps until stop ends or the lease is lost. work is the context
-// of the steps.
+// lead takes a step at once and then at every fire of the schedule, until
+// stop ends or the lease is lost. work is the context of the steps.
 func (p *Pipeline) lead(stop, work context.Context, t term, schedule cron.Schedule) {
-	r := p.step(work, t, time.Now(), StepOptions{})
-	next := schedule.Next(time.Now())
 	control := time.NewTicker(controlEvery)
 	defer control.Stop()
-	for !isFenced(r.Err) {
-		fire := time.NewTimer(time.Until(next))
+	next := time.Now()
+	for {
+		// A clock that was set back must not make the schedule wait for it.
+		if n := schedule.Next(time.Now()); !n.IsZero() && n.Before(next) {
+			next = n
+		}
+		fire := newFire(next)
+		var err error
 		select {
 		case <-stop.Done():
 		case <-work.Done():
 		case <-control.C:
-			p.attend(work, t)
+			err = p.attend(stop, work, t)
 		case <-p.poke:
-			p.attend(work, t)
+			err = p.attend(stop, work, t)
 		case <-fire.C:
-			r = p.step(work, t, time.Now(), StepOptions{})
-			if now := time.Now(); schedule.Next(next).Before(now) {
-				next = now // fires passed meanwhile: one step at once makes up for all of them
-			} else {
-				next = schedule.Next(next)
+			if stop.Err() == nil {
+				err = p.step(work, t, time.Now(), StepOptions{}).Err
+				next = following(schedule, next, time.Now())
 			}
 		}
 		fire.Stop()
-		if stop.Err() != nil || work.Err() != nil {
+		if stop.Err() != nil || work.Err() != nil || isFenced(err) {
 			return
 		}
 	}
 }
 
-// attend carries out resets and requests between triggers.
-func (p *Pipeline) attend(ctx context.Context, t term) {
-	err := func() (err error) {
-		defer recoverInto(&err, "attend to requests")
-		pending, err := p.set.State.PendingIntents(ctx, p.set.Name)
-		if err == nil && len(pending) > 0 {
-			err = Term{p, t}.Settle(ctx)
-		}
-		if err != nil {
-			return err
-		}
-		return p.requests(ctx, t)
-	}()
-	if err != nil && ctx.Err() == nil {
-		p.set.Log.Error("requests not attended to", zap.String("pipeline", p.set.Name), zap.Error(err))
+// newFire is a timer for an instant; the zero instant never comes.
+func newFire(at time.Time) *time.Timer {
+	if at.IsZero() {
+		t := time.NewTimer(time.Hour)
+		t.Stop()
+		return t
 	}
+	return time.NewTimer(time.Until(at))
+}
+
+// following is when to step after the step for due has ended at now: at the
+// next fire, or at once where fires have passed meanwhile, which one step
+// makes up for.
+func following(schedule cron.Schedule, due, now time.Time) time.Time {
+	next := schedule.Next(due)
+	if !next.IsZero() && next.Before(now) {
+		return now
+	}
+	return next
+}
+
+// attend carries out resets and requests between triggers. A failure is
+// logged; the next look tries again.
+func (p *Pipeline) attend(stop, ctx context.Context, t term) (err error) {
+	defer func() {
+		if err != nil && ctx.Err() == nil {
+			p.set.Log.Error("requests not attended to", zap.String("pipeline", p.set.Name), zap.Error(err))
+		}
+	}()
+	defer recoverInto(&err, "attend to requests")
+	pending, err := p.set.State.PendingIntents(ctx, p.set.Name)
+	if err == nil && len(pending) > 0 {
+		err = Term{p, t}.Settle(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return p.requests(stop, ctx, t)
 }
