@@ -67,6 +67,7 @@ comma := ,
 .PHONY: tools-test
 tools-test:
 	.ci/postgres
+	.ci/browser
 	.ci/tool versitygw github.com/versity/versitygw/cmd/versitygw
 	.ci/tool seaweedfs github.com/seaweedfs/seaweedfs/weed
 	go build -C e2e -o ../$(BIN)/ ./cmd/withservers ./cmd/testreport
