@@ -83,6 +83,7 @@ func (p *Pipeline) reset(ctx context.Context, t term, row watermark.Pipeline, in
 		return fmt.Errorf("journal as applied (CURRENT has it; the next step tells the state store): %w", err)
 	}
 	p.seen.reconciled = true
+	p.at("reset committed")
 	p.set.Log.Info("progress reset", zap.String("pipeline", p.set.Name), zap.String("run", in.ID), zap.Time("watermark", in.Target))
 	return nil
 }
@@ -170,12 +171,14 @@ func (p *Pipeline) collect(ctx context.Context) {
 	p.garbage.last = time.Now()
 	plan, err := p.planCollection(ctx)
 	if err == nil {
+		p.at("condemn planned")
 		err = p.collector.Delete(ctx, p.seen.head, plan)
 	}
 	if err != nil {
 		p.set.Log.Warn("garbage collection", zap.String("pipeline", p.set.Name), zap.Error(err))
 		return
 	}
+	p.at("deleted")
 	p.garbage.plan, p.garbage.more = &plan, plan.Waiting > 0
 }
 
@@ -220,9 +223,11 @@ func (p *Pipeline) Collect(ctx context.Context, t term, dry bool) (sink.Collecti
 	if err != nil || dry || plan.Empty() {
 		return plan, err
 	}
+	p.at("condemn planned")
 	head, err := p.collector.Do(ctx, t.me, p.seen.head, plan)
 	if err != nil {
 		return plan, err
 	}
+	p.at("condemned")
 	return plan, p.take(ctx, head)
 }
