@@ -158,6 +158,9 @@ func (c *cli) open(ctx context.Context, o daemon.Options) (*daemon.App, error) {
 		return nil, usage(err)
 	}
 	o.Only, o.Combiners, o.Build = c.pipeline, c.fns, "deltad "+Version
+	if err := instrument(&o); err != nil {
+		return nil, usage(err)
+	}
 	if _, known := cfg.Pipeline(c.pipeline); c.pipeline != "" && !known {
 		return nil, usage(fmt.Errorf("--pipeline: there is no pipeline %q in %s", c.pipeline, c.config))
 	}
