@@ -116,7 +116,57 @@ func sameBuilt(a, b []column.Type) bool {
 // build reads the objects of one partition into a slice. hint are the types
 // that the other slices have; nil if there are none yet. The slice is built
 // at what its objects need, widened by the hint where that is possible.
+//
+// Parquet says its types in the footer. A text format needs a pass over all
+// rows to know them; where they turn out to be the hint's, that one pass is
+// the only one.
 func (s *slicer) build(ctx context.Context, in Input, hint []column.Type) (*Slice, error) {
+	if hint != nil && (s.format == scan.NDJSON || s.format == scan.CSV) {
+		slice, err := s.buildAt(ctx, in, hint)
+		if !errors.Is(err, errMisfit) {
+			return slice, err
+		}
+	}
+	return s.buildObserved(ctx, in, hint)
+}
+
+// errMisfit says that objects have other types than they were hoped to have.
+var errMisfit = errors.New("the objects have other types")
+
+// buildAt is build in one pass, for objects whose types are those given (a
+// column without values has any type); other objects are errMisfit.
+func (s *slicer) buildAt(ctx context.Context, in Input, types []column.Type) (*Slice, error) {
+	slice := &Slice{Start: in.Start, Built: types, Observed: make([]column.Type, len(types))}
+	bound, err := s.program.Bind(types)
+	if err != nil {
+		return nil, errMisfit // the objects to blame are not known yet
+	}
+	t := table.New(bound.Shape())
+	lifter, err := bound.NewLifter(t, in.Start)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range in.Objects {
+		blob, paths := s.open(o)
+		rows, observed, err := s.lift(ctx, slice, lifter, blob, s.request(paths, nil), types)
+		switch {
+		case errors.Is(err, errMisfit), errors.Is(err, scan.ErrRetype):
+			return nil, errMisfit
+		case err != nil:
+			return nil, &ObjectError{o, err}
+		}
+		for i, seen := range observed {
+			if seen.Kind != column.Null {
+				slice.Observed[i] = types[i]
+			}
+		}
+		slice.Objects = append(slice.Objects, ReadObject{Object: o, Rows: rows, Observed: observed})
+	}
+	return slice, slice.write(t)
+}
+
+// buildObserved is build in two passes: the first tells the types.
+func (s *slicer) buildObserved(ctx context.Context, in Input, hint []column.Type) (*Slice, error) {
 	blobs := make([]scan.Blob, len(in.Objects))
 	paths := make([]map[string]string, len(in.Objects))
 	slice := &Slice{Start: in.Start}
@@ -155,16 +205,21 @@ func (s *slicer) build(ctx context.Context, in Input, hint []column.Type) (*Slic
 		return nil, err
 	}
 	for i, o := range in.Objects {
-		if slice.Objects[i].Rows, err = s.lift(ctx, slice, lifter, o.Key, blobs[i], s.request(paths[i], built)); err != nil {
+		if slice.Objects[i].Rows, _, err = s.lift(ctx, slice, lifter, blobs[i], s.request(paths[i], built), nil); err != nil {
 			return nil, &ObjectError{o, err}
 		}
 	}
+	return slice, slice.write(t)
+}
+
+// write makes the slice's run from the table.
+func (slice *Slice) write(t *table.Table) error {
 	var run bytes.Buffer
 	if _, err := t.WriteRun(&run, table.Options{}); err != nil {
-		return nil, fmt.Errorf("write slice of %s: %w", text(in.Start), err)
+		return fmt.Errorf("write slice of %s: %w", text(slice.Start), err)
 	}
 	slice.Run = run.Bytes()
-	return slice, nil
+	return nil
 }
 
 // blame finds the object whose own types cannot be bound: the error is its.
@@ -177,8 +232,9 @@ func (s *slicer) blame(slice *Slice, err error) error {
 	return err
 }
 
-// lift reads one object into the lifter's table and returns its rows.
-func (s *slicer) lift(ctx context.Context, slice *Slice, lifter *index.Lifter, key string, blob scan.Blob, req scan.Request) (int64, error) {
+// lift reads one object into the lifter's table and returns its rows and
+// types. With want, batches of other types are errMisfit.
+func (s *slicer) lift(ctx context.Context, slice *Slice, lifter *index.Lifter, blob scan.Blob, req scan.Request, want []column.Type) (int64, []column.Type, error) {
 	reject := func(r Reject) {
 		slice.Rejected++
 		if len(slice.Rejects) < maxRejects {
@@ -188,18 +244,48 @@ func (s *slicer) lift(ctx context.Context, slice *Slice, lifter *index.Lifter, k
 	lifter.Reject = nil
 	if s.row == scan.Reject {
 		req.Reject = func(r scan.RejectedRow) {
-			reject(Reject{Key: key, Row: r.Line, Reason: r.Reason, Text: string(r.Text)})
+			reject(Reject{Key: blob.Key(), Row: r.Line, Reason: r.Reason, Text: string(r.Text)})
 		}
-		lifter.Reject = func(r index.BadRow) { reject(Reject{Key: key, Row: r.Row + 1, Reason: r.Reason}) }
+		lifter.Reject = func(r index.BadRow) { reject(Reject{Key: blob.Key(), Row: r.Row + 1, Reason: r.Reason}) }
 	}
 	var rows int64
 	result, err := scan.Scan(ctx, blob, req, func(b *column.Batch) error {
+		if want != nil {
+			fitted, ok := fit(b, want)
+			if !ok {
+				return errMisfit
+			}
+			b = fitted
+		}
 		stats, err := lifter.Add(b, rows)
 		rows += int64(b.Len)
 		slice.NullEventTimes += stats.NullEventTime
 		return err
 	})
-	return result.Rows + result.Rejected, err
+	return result.Rows + result.Rejected, result.Observed, err
+}
+
+// fit returns the batch at the types wanted, where that takes no more than
+// typing columns without values.
+func fit(b *column.Batch, want []column.Type) (*column.Batch, bool) {
+	out := b
+	for i, v := range b.Columns {
+		switch {
+		case v.Type.Equal(want[i]):
+		case v.Type.Kind == column.Null:
+			if out == b {
+				out = &column.Batch{Len: b.Len, Columns: append([]*column.Vector(nil), b.Columns...)}
+			}
+			nulls := column.New(want[i])
+			for range b.Len {
+				nulls.AppendNull()
+			}
+			out.Columns[i] = nulls
+		default:
+			return nil, false
+		}
+	}
+	return out, true
 }
 
 // faultsIn returns the objects that an error blames: not those that an outage,

@@ -106,6 +106,13 @@ func (s *slicer) slicesFor(ctx context.Context, inputs []Input, hint []column.Ty
 			w.reused++
 		}
 	}
+	if hint == nil && len(due) > 1 {
+		// The newest tells the types that the others most likely have.
+		last := due[len(due)-1]
+		if err := s.buildAll(ctx, inputs, []int{last}, nil, cache, workers, w.slices); err == nil {
+			hint, due = w.slices[last].Built, due[:len(due)-1]
+		}
+	}
 	if err := s.buildAll(ctx, inputs, due, hint, cache, workers, w.slices); err != nil {
 		return w, err
 	}
