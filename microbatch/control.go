@@ -64,6 +64,14 @@ func (p *Pipeline) reset(ctx context.Context, t term, row watermark.Pipeline, in
 		PreviousWatermark: p.progress(), Watermark: parent.Watermark.Time, CoverageFrom: parent.Coverage.From.Time,
 		ConfigHash: parent.ConfigHash,
 	}
+	// A reset that an earlier leader had begun goes on under its change id.
+	begun, err := p.set.State.RunByID(ctx, in.ID)
+	switch {
+	case err == nil:
+		run.ChangeID = begun.ChangeID
+	case !errors.Is(err, watermark.ErrNotFound):
+		return fmt.Errorf("look for an earlier attempt: %w", err)
+	}
 	if err := p.set.State.PlanRun(ctx, t.lease, run); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
