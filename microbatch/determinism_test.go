@@ -32,6 +32,7 @@ func everything() index.Spec {
 			{Name: "by_user", Fn: "collect", Args: []string{"user"}, Fields: []index.FieldSpec{
 				{Name: "clicks", Fn: "sum", Args: []string{"clicks"}}, {Name: "title", Fn: "latest", Args: []string{"title"}},
 			}},
+			{Name: "offer", Fn: "latest", Args: []string{"offer"}, Optional: true},
 			{Name: "recent", Fn: "sum", Args: []string{"clicks"}, Over: 4 * time.Minute},
 			{Name: "rate", Expr: "n > 0 ? clicks / n : nil"},
 		},
@@ -62,8 +63,9 @@ func randomRows(r *rand.Rand, n int) map[string][]string {
 		if r.IntN(20) == 0 {
 			ts = "null"
 		}
-		rows[clock] = append(rows[clock], fmt.Sprintf(`{"item":"i%d","user":%d,"ts":%s,"clicks":%d,"price":%s,"title":%s,"op":%q}`,
-			r.IntN(40), r.IntN(5), ts, r.IntN(20), price, title, op))
+		offer := []string{`null`, `{}`, `{"b":1}`, `{"c":[],"a":"x"}`, `{"a":null,"b":2.5}`, `{"c":["z"]}`}[r.IntN(6)]
+		rows[clock] = append(rows[clock], fmt.Sprintf(`{"item":"i%d","user":%d,"ts":%s,"clicks":%d,"price":%s,"title":%s,"op":%q,"offer":%s}`,
+			r.IntN(40), r.IntN(5), ts, r.IntN(20), price, title, op, offer))
 	}
 	return rows
 }

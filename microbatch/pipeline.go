@@ -199,6 +199,8 @@ type memory struct {
 	head sink.Head
 	live *sink.Manifest
 	ref  sink.Ref
+	// fresh is CURRENT as read under the lease and not yet looked at.
+	fresh *sink.Head
 	// claimed says that CURRENT is this tenure's; reconciled that the state
 	// store is known to agree with it.
 	claimed, reconciled bool
@@ -213,6 +215,10 @@ type term struct {
 // refresh reads CURRENT and, if it names another pane than before, its
 // manifest.
 func (p *Pipeline) refresh(ctx context.Context) error {
+	if head := p.seen.fresh; head != nil {
+		p.seen.fresh = nil
+		return p.take(ctx, *head)
+	}
 	head, err := p.set.Sink.Head(ctx)
 	if err != nil {
 		return err
@@ -222,6 +228,7 @@ func (p *Pipeline) refresh(ctx context.Context) error {
 
 // take remembers a CURRENT.
 func (p *Pipeline) take(ctx context.Context, head sink.Head) error {
+	p.seen.fresh = nil
 	if head.Delta == nil {
 		p.seen.head, p.seen.live, p.seen.ref = head, nil, sink.Ref{}
 		return nil
@@ -248,8 +255,9 @@ func (p *Pipeline) progress() time.Time {
 	return p.seen.head.Progress.Time
 }
 
-// minEpoch is the least epoch a new lease must exceed.
-func (p *Pipeline) minEpoch(ctx context.Context) (int64, error) {
+// look reads CURRENT for the first refresh of a tenure and returns its epoch.
+func (p *Pipeline) look(ctx context.Context) (epoch int64, err error) {
+	p.seen.fresh = nil
 	head, err := p.set.Sink.Head(ctx)
 	if errors.Is(err, sink.ErrLostCurrent) {
 		return 0, nil // claiming will refuse, with guidance
@@ -257,6 +265,7 @@ func (p *Pipeline) minEpoch(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	p.seen.fresh = &head
 	return head.Owner.Epoch, nil
 }
 

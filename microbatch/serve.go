@@ -9,6 +9,7 @@ import (
 	"github.com/robfig/cron/v3"
 	"go.uber.org/zap"
 
+	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/watermark"
 )
 
@@ -36,29 +37,42 @@ func (p *Pipeline) Once(ctx context.Context, now time.Time, o StepOptions) Repor
 }
 
 // enter acquires the lease, above the epoch in CURRENT and above least, and
-// starts holding it.
+// starts holding it. CURRENT is read under the lease, and once: the first
+// refresh takes what was read here.
 func (p *Pipeline) enter(ctx context.Context, least int64) (context.Context, *tenure, term, error) {
-	seen, err := p.minEpoch(ctx)
-	if err != nil {
-		return ctx, nil, term{}, err
+	for {
+		began := time.Now()
+		lease, err := p.acquire(ctx, least)
+		if err != nil {
+			return ctx, nil, term{}, err
+		}
+		held, ten := hold(ctx, p.set.State, lease, began)
+		seen, err := p.look(held)
+		if err == nil && seen >= lease.Epoch {
+			// A state store younger than CURRENT: its epochs go on from there.
+			p.leave(ctx, ten)
+			least = seen
+			continue
+		}
+		var me sink.Owner
+		if err == nil {
+			me, err = p.ownerOf(held, lease)
+		}
+		if err != nil {
+			p.leave(ctx, ten)
+			return ctx, nil, term{}, err
+		}
+		p.seen.claimed, p.seen.reconciled = false, false
+		return held, ten, term{lease: lease, me: me}, nil
 	}
-	least = max(least, seen)
-	began := time.Now()
-	// One that takes longer than the lease lives gives nothing to trust in.
-	attempt, stop := context.WithTimeout(ctx, p.set.LeaseTTL)
+}
+
+// acquire gives up when the lease's time is over: one that takes longer gives
+// nothing to trust in.
+func (p *Pipeline) acquire(ctx context.Context, least int64) (watermark.Lease, error) {
+	ctx, stop := context.WithTimeout(ctx, p.set.LeaseTTL)
 	defer stop()
-	lease, err := p.set.State.Acquire(attempt, p.set.Name, watermark.RoleDelta, p.set.Instance, p.set.LeaseTTL, least)
-	if err != nil {
-		return ctx, nil, term{}, err
-	}
-	held, ten := hold(ctx, p.set.State, lease, began)
-	me, err := p.ownerOf(held, lease)
-	if err != nil {
-		p.leave(ctx, ten)
-		return ctx, nil, term{}, err
-	}
-	p.seen.claimed, p.seen.reconciled = false, false
-	return held, ten, term{lease: lease, me: me}, nil
+	return p.set.State.Acquire(ctx, p.set.Name, watermark.RoleDelta, p.set.Instance, p.set.LeaseTTL, least)
 }
 
 func (p *Pipeline) leave(ctx context.Context, ten *tenure) {

@@ -87,18 +87,20 @@ func (s *slicer) request(paths map[string]string, as []column.Type) scan.Request
 	return r
 }
 
-// widen joins two lists of types column by column.
+// widen joins two lists of types column by column. The fields of structs come
+// out in the order of their names, because the order in which objects and rows
+// have them must not show.
 func (s *slicer) widen(a, b []column.Type) ([]column.Type, error) {
+	out := make([]column.Type, len(b))
 	if a == nil {
-		return b, nil
+		a = out
 	}
-	out := make([]column.Type, len(a))
 	for i := range a {
 		t, err := scan.Widen(s.format, a[i], b[i])
 		if err != nil {
 			return nil, fmt.Errorf("column %s: %w", s.program.Columns()[i].Path, err)
 		}
-		out[i] = t
+		out[i] = t.Canonical()
 	}
 	return out, nil
 }
@@ -106,7 +108,25 @@ func (s *slicer) widen(a, b []column.Type) ([]column.Type, error) {
 // sameBuilt says whether a run built at types a is one built at types b.
 func sameBuilt(a, b []column.Type) bool {
 	for i := range a {
-		if (a[i].Kind == column.Null) != (b[i].Kind == column.Null) || !a[i].SameRepr(b[i]) {
+		if !a[i].SameRepr(b[i]) || !sameNulls(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameNulls says of two types of one Repr whether both have a type at the same
+// places: data without values serves as any type, a run that was built of it
+// does not.
+func sameNulls(a, b column.Type) bool {
+	switch {
+	case a.Kind == column.Null || b.Kind == column.Null:
+		return a.Kind == b.Kind
+	case a.Kind == column.List:
+		return sameNulls(*a.Elem, *b.Elem)
+	}
+	for i := range a.Fields {
+		if !sameNulls(a.Fields[i].Type, b.Fields[i].Type) {
 			return false
 		}
 	}

@@ -18,6 +18,7 @@ package column
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -144,6 +145,24 @@ func (t Type) SameRepr(u Type) bool {
 		return true
 	}
 	return t.Kind == u.Kind
+}
+
+// Canonical is the type with the fields of its structs in the order of their
+// names: the same for a set of values in whatever order they were met.
+func (t Type) Canonical() Type {
+	switch t.Kind {
+	case List:
+		return ListOf(t.Elem.Canonical())
+	case Struct:
+		fields := make([]Field, len(t.Fields))
+		for i, f := range t.Fields {
+			f.Type = f.Type.Canonical()
+			fields[i] = f
+		}
+		slices.SortFunc(fields, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
+		return StructOf(fields...)
+	}
+	return t
 }
 
 // IsInt says whether the kind is an integer.
