@@ -57,7 +57,7 @@
     const f = (name) => card.querySelector(`[data-f="${name}"]`);
     card.dataset.tone = tone(p);
     set(f("outcome"), p.last_step ? p.last_step.outcome : "no step yet");
-    set(f("why"), p.last_step ? p.last_step.why : "");
+    set(f("why"), p.last_step && !p.paused ? p.last_step.why : ""); // the banner says why it is paused
     f("age").dataset.at = p.watermark || "";
     set(f("watermark"), time(p.watermark));
     set(f("progress"), time(p.progress));
