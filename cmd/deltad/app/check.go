@@ -69,7 +69,7 @@ func (c *cli) lint() ([]finding, *configs.Config) {
 		}
 		return out, nil
 	case err != nil:
-		return append(out, finding{"error", err.Error()}), nil
+		return append(out, finding{"error", c.named(err).Error()}), nil
 	}
 	usable := true
 	for _, p := range cfg.Pipelines {
@@ -125,6 +125,9 @@ func (c *cli) fnNames() configs.Fns {
 	return configs.Fns{Names: names, Refused: combine.Refused}
 }
 
+// quarantinedShown is how many quarantined folders check names.
+const quarantinedShown = 5
+
 // tryStores lists each source and probes each output.
 func (c *cli) tryStores(ctx context.Context) ([]finding, error) {
 	a, err := c.open(ctx, daemon.Options{})
@@ -140,9 +143,17 @@ func (c *cli) tryStores(ctx context.Context) ([]finding, error) {
 		case err != nil:
 			out = append(out, finding{"error", fmt.Sprintf("%s.source: %v", name, err)})
 		case found.Newest == nil:
-			out = append(out, finding{"warning", name + ".source: no visible eligible partition"})
+			out = append(out, finding{"warning", fmt.Sprintf("%s.source: no visible eligible partition below %s with layout %s",
+				name, p.Config.Source.URL, p.Config.Source.Layout)})
 		default:
-			out = append(out, finding{"info", fmt.Sprintf("%s.source: the newest partition is %s, found in %d calls", name, when(*found.Newest), found.Calls)})
+			out = append(out, finding{"info", fmt.Sprintf("%s.source: the newest partition is %s, listing calls: %d", name, when(*found.Newest), found.Calls)})
+		}
+		for i, q := range found.Quarantined {
+			if i == quarantinedShown {
+				out = append(out, finding{"warning", fmt.Sprintf("%s.source: %d more are quarantined", name, len(found.Quarantined)-i)})
+				break
+			}
+			out = append(out, finding{"warning", fmt.Sprintf("%s.source: %s is quarantined: %s", name, q.Path, q.Reason)})
 		}
 		if err := daemon.Probe(ctx, p); err != nil {
 			out = append(out, finding{"error", fmt.Sprintf("%s.output: %v", name, err)})

@@ -101,6 +101,8 @@ type status struct {
 	PauseReason string           `json:"pause_reason,omitempty"`
 	Partitions  map[string]int64 `json:"partitions"`
 	Late        int64            `json:"late_objects"`
+	// LastRun is the newest of the journal; runs that found nothing are not in it.
+	LastRun *RunLine `json:"last_run"`
 }
 
 func (c *cli) statusCommand() *cobra.Command {
@@ -149,15 +151,31 @@ func statusOf(ctx context.Context, a *daemon.App, p *daemon.Pipe) (status, error
 	if s.Partitions, err = a.State.LedgerCounts(ctx, p.Config.Name); err != nil {
 		return s, err
 	}
-	s.Late, err = a.State.CountLate(ctx, p.Config.Name)
+	if s.Late, err = a.State.CountLate(ctx, p.Config.Name); err != nil {
+		return s, err
+	}
+	runs, err := a.State.Runs(ctx, p.Config.Name, 1, "")
+	if err == nil && len(runs) > 0 {
+		line := LineOfRun(runs[0])
+		s.LastRun = &line
+	}
 	return s, err
 }
 
 func (c *cli) statusText(s status) error {
 	if s.Watermark == nil {
 		fmt.Fprintf(c.out, "%s: no index yet\n", s.Pipeline)
-		return nil
+	} else {
+		c.standing(s)
 	}
+	if r := s.LastRun; r != nil && r.Error != "" {
+		fmt.Fprintf(c.out, "  last run %s: %s: %s\n", r.RunID, r.Status, r.Error)
+	}
+	return nil
+}
+
+// standing prints where a pipeline with an index stands.
+func (c *cli) standing(s status) {
 	fmt.Fprintf(c.out, "%s: watermark %s (data %s old), %d documents, version %d\n", s.Pipeline, *s.Watermark,
 		(time.Duration(*s.DataAge) * time.Second).String(), s.Documents, s.Version)
 	if *s.Progress != *s.Watermark {
@@ -174,7 +192,6 @@ func (c *cli) statusText(s status) error {
 	fmt.Fprintf(c.out, "  partitions: %d covered, %d skipped then covered, %d never covered, %d late; %d late objects\n",
 		s.Partitions[partition.Covered.String()], s.Partitions[partition.SkippedThenCovered.String()],
 		s.Partitions[partition.NeverCovered.String()], s.Partitions[partition.Late.String()], s.Late)
-	return nil
 }
 
 func (c *cli) runsCommand() *cobra.Command {
@@ -303,7 +320,7 @@ func (c *cli) getCommand() *cobra.Command {
 					return err
 				}
 				if !found {
-					return fmt.Errorf("there is no document %q", args)
+					return fmt.Errorf("there is no document with key %q", args)
 				}
 				b, err := doc.MarshalJSON()
 				if err != nil {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"syscall"
@@ -137,7 +138,7 @@ func (c *cli) root() *cobra.Command {
 func (c *cli) load() (*configs.Config, error) {
 	cfg, err := configs.LoadValid(c.config, os.LookupEnv, c.fnNames())
 	if err != nil {
-		return nil, usage(err)
+		return nil, usage(c.named(err))
 	}
 	for _, p := range cfg.Pipelines {
 		if _, err := daemon.Compile(p, c.fns); err != nil {
@@ -145,6 +146,14 @@ func (c *cli) load() (*configs.Config, error) {
 		}
 	}
 	return cfg, nil
+}
+
+// named says how to name a configuration that is not where it was looked for.
+func (c *cli) named(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w (-c names the configuration file)", err)
+	}
+	return err
 }
 
 // open loads the configuration and opens what it names.

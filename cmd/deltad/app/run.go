@@ -27,8 +27,12 @@ func (c *cli) runCommand() *cobra.Command {
 				}
 				at = t
 			}
-			if role != "all" && role != "delta" && role != "full" {
-				return usage(fmt.Errorf("--role: must be all, delta or full, got %q", role))
+			switch role {
+			case "all", "delta":
+			case "full":
+				return usage(errors.New("--role: full: full indexes are not built yet"))
+			default:
+				return usage(fmt.Errorf("--role: must be all or delta, got %q", role))
 			}
 			if !once {
 				return c.runDaemon(cmd.Context(), daemon.Options{NoCache: noCache})
@@ -45,7 +49,7 @@ func (c *cli) runCommand() *cobra.Command {
 	f.BoolVar(&once, "once", false, "take one step and exit")
 	f.BoolVar(&noCache, "no-cache", false, "read everything anew in every run")
 	f.StringVar(&now, "now", "", "the clock of the step, only with --once")
-	f.StringVar(&role, "role", "all", "what this process may lead: all, delta or full")
+	f.StringVar(&role, "role", "all", "what this process may lead: all or delta, which are the same until there are full indexes")
 	return cmd
 }
 
