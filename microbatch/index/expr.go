@@ -33,7 +33,8 @@ type expression struct {
 func parseExpression(source string) (*expression, error) {
 	tree, err := parser.Parse(source)
 	if err != nil {
-		return nil, fmt.Errorf("parse expression %q: %w", source, err)
+		what, _, _ := strings.Cut(err.Error(), "\n") // the rest draws the place it names
+		return nil, fmt.Errorf("parse expression %q: %s", source, what)
 	}
 	c := &pathCollector{declared: map[string]bool{}, inner: map[ast.Node]bool{}}
 	ast.Walk(&tree.Node, c)
