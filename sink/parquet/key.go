@@ -3,6 +3,7 @@ package parquet
 import (
 	"cmp"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -74,9 +75,18 @@ func decimalText(unscaled *big.Int, scale int) string {
 func ParseKey(t column.Type, s string) (string, error) {
 	v := column.New(t)
 	if err := appendText(v, s); err != nil {
-		return "", fmt.Errorf("%q is no %s: %w", s, t, err)
+		return "", fmt.Errorf("%q is no %s: %w", s, t, plain(err))
 	}
 	return KeyText(v, 0), nil
+}
+
+// plain takes off an error of strconv what names the function and repeats the text.
+func plain(err error) error {
+	var number *strconv.NumError
+	if errors.As(err, &number) {
+		return number.Err
+	}
+	return err
 }
 
 func appendText(v *column.Vector, s string) error {
@@ -193,7 +203,7 @@ func KeyRow(keys []column.Field, texts []string) (*column.Batch, error) {
 	b := column.NewBatch(keys)
 	for i, f := range keys {
 		if err := appendText(b.Columns[i], texts[i]); err != nil {
-			return nil, fmt.Errorf("key column %s: %q is no %s: %w", f.Name, texts[i], f.Type, err)
+			return nil, fmt.Errorf("key column %s: %q is no %s: %w", f.Name, texts[i], f.Type, plain(err))
 		}
 	}
 	b.Len = 1
