@@ -1,0 +1,181 @@
+package model
+
+import "github.com/deltad/deltad/sink"
+
+// etag is what the store compares. Every body carries a fresh change id, so it stands for all of it.
+func (x *explorer) etag(c current) uint8 {
+	if x.bodyWithoutIdentity && c.version != noPresent {
+		return 1 + (c.pane<<4 | c.condemned>>1)
+	}
+	return c.change
+}
+
+// put is what the store does with a conditional put of CURRENT, and whether it was applied. The properties of a change are checked
+// where it happens:
+//
+//	no owner that fences the writer is ever replaced
+//	version rises by one
+//	a pane is built on the pane it replaces, and becomes current once
+//	the watermark goes back in a rollback alone, progress in a rollback or a reset
+//	condemned data is not current
+//	the reset comes about once
+func (x *explorer) put(t *state, q request) bool {
+	if !x.plainPut && x.etag(t.cur) != q.ifMatch {
+		return false
+	}
+	was, now := t.cur, q.body
+	t.cur = now
+	if was.version != noPresent && x.ownerOf(was).Fences(x.ownerOf(now)) {
+		x.fail("a fenced writer of epoch %d replaced CURRENT of epoch %d", now.epoch, was.epoch)
+	}
+	if now.version != was.version+1 {
+		x.fail("version %d followed version %d", now.version, was.version)
+	}
+	if now.pane == was.pane {
+		return true
+	}
+	m, before := t.panes[now.pane], t.panes[was.pane]
+	switch {
+	case has(t.everPanes, now.pane):
+		x.fail("run %d became current again", m.run)
+	case m.parent != was.pane:
+		x.fail("run %d replaced run %d without being built on it: a publication is lost", m.run, before.run)
+	case was.pane != 0 && m.mark < before.mark && m.reason != rollback:
+		x.fail("the watermark went back without a rollback")
+	case was.pane != 0 && m.progress < before.progress && m.reason != rollback && m.reason != reset:
+		x.fail("progress went back without a rollback or a reset")
+	}
+	t.everPanes |= bit(now.pane)
+	t.everRuns |= bit(m.run)
+	if m.reason == reset {
+		if t.resets++; t.resets > 1 {
+			x.fail("the reset came about twice")
+		}
+	}
+	return true
+}
+
+// check is what must hold in every state.
+func (x *explorer) check(t *state) {
+	if p := t.panes[t.cur.pane]; t.cur.pane != 0 {
+		switch {
+		case p.written == 0:
+			x.fail("CURRENT names a manifest that does not exist")
+		case !has(t.data, p.data):
+			x.fail("CURRENT names data that does not exist")
+		case has(t.cur.condemned, p.data):
+			x.fail("CURRENT names data that is condemned")
+		}
+	}
+	for run := uint8(1); run <= resetRun; run++ {
+		if has(x.pins&t.everRuns, run) && !has(t.data, run) {
+			x.fail("the data of run %d, which is pinned, was deleted", run)
+		}
+		for i := range t.db {
+			switch st := t.db[i].status[run]; {
+			case st == published && !has(t.everRuns, run):
+				x.fail("the journal says published of run %d, which no reader could ever see", run)
+			case st > published && has(t.everRuns, run) && !x.retried(t, run):
+				x.fail("the journal says %s of run %d, which was published", statusNames[st], run)
+			}
+		}
+	}
+	switch in := t.db[0].intent; {
+	case in == applied && t.resets == 0:
+		x.fail("the journal says applied of the reset, which never came about")
+	case in == refused && t.resets > 0:
+		x.fail("the journal says refused of the reset, which came about")
+	}
+}
+
+// retried says that what the journal says of the reset may come from a backup: its id alone may be tried again after it was settled, so
+// that its outcome in an old journal need not be the last. Reconciliation, which every state must survive, puts that right.
+func (x *explorer) retried(t *state, run uint8) bool { return run == resetRun && t.spent.backups == 2 }
+
+// world is what happens to the bucket and the state store by itself, and the reader.
+func (x *explorer) world(s *state) {
+	for i := range s.net {
+		if s.net[i].on == 0 {
+			continue
+		}
+		q := s.net[i]
+		t := *s
+		t.net[i] = request{}
+		x.emit(step{kind: requestLost, epoch: q.body.epoch}, &t)
+		t = *s
+		t.net[i] = request{}
+		st := step{kind: requestRefusedLate, epoch: q.body.epoch}
+		if x.put(&t, q) {
+			st.kind = requestAppliedLate
+		}
+		x.emit(st, &t)
+	}
+	if s.spent.backups < x.restores*2 {
+		t := *s
+		t.spent.backups++
+		if s.spent.backups%2 == 0 {
+			t.backup = t.db[0]
+			x.emit(step{kind: stateBackedUp}, &t)
+		} else {
+			t.db[0], t.backup = t.backup, journal{}
+			x.emit(step{kind: stateRestored}, &t)
+		}
+	}
+	if x.resetAsked && s.db[0].intent == notAsked && s.cur.pane != 0 && s.resets == 0 {
+		t := *s
+		t.db[0].intent = pending
+		x.emit(step{kind: resetAskedFor}, &t)
+	}
+	if x.reading {
+		x.read(s)
+	}
+}
+
+// read is the reader's next request: CURRENT, its manifest, its data; what is gone meanwhile sends it back to CURRENT.
+func (x *explorer) read(s *state) {
+	t := *s
+	r := &t.reader
+	st := step{kind: readerReadsCurrent}
+	switch r.pc {
+	case 0:
+		if s.cur.version == r.served {
+			return
+		}
+		if r.version, r.pane, r.pc = s.cur.version, s.cur.pane, 1; r.pane == 0 {
+			*r = reader{served: r.version} // no index yet
+		}
+	case 1:
+		st.kind, r.pc = readerReadsManifest, 2
+		if s.panes[r.pane].written == 0 {
+			*r = reader{served: r.served}
+		}
+	case 2:
+		st.kind = readerSwaps
+		whole := has(s.data, s.panes[r.pane].data)
+		if whole || x.readerSkipsMissing {
+			if r.version < r.served {
+				x.fail("the reader went back from version %d to %d", r.served, r.version)
+			}
+			if !whole {
+				x.fail("the reader serves a pane that is not whole")
+			}
+			r.served = r.version
+		}
+		*r = reader{served: r.served}
+	}
+	x.emit(st, &t)
+}
+
+// attempt is the real decision about a change on its way.
+func (x *explorer) attempt(s *state, l *leader) sink.Attempt {
+	return sink.NewAttempt(x.owner(l.epoch, l.nonce, l.store), x.visible(s, l.seen), x.visible(s, l.want).Current)
+}
+
+// visible is c as a process sees it.
+func (x *explorer) visible(s *state, c current) sink.Head {
+	h := x.head(s, c)
+	if x.constantChangeID && h.Exists {
+		h.ChangeID, h.ETag = x.words[0], x.words[c.change]
+	}
+	return h
+}
