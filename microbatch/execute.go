@@ -132,7 +132,7 @@ func (p *Pipeline) produce(ctx context.Context, t term, plan Plan, run watermark
 	lap("documents")
 	p.at("data")
 	m.Counts.New, m.Counts.Changed, m.Counts.Left = compare(before, after)
-	m.Counts.Late = int64(len(p.late.found))
+	m.Counts.Late = int64(len(p.late.found) + len(p.late.missed))
 	p.digests.pending = after
 	m.TimingsMS = timings
 	return m, p.guard(&m)

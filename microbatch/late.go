@@ -73,6 +73,20 @@ type lateZone struct {
 	lines   map[time.Time]watermark.LedgerEntry
 	counted map[ObjectID]time.Time // with their partitions
 	found   []partition.Object     // not yet in the state store
+	missed  []partition.Object     // the same, of objects inside the coverage
+}
+
+// miss notes objects that came after their partition was settled, and returns
+// those that were not noted before.
+func (z *lateZone) miss(objects []partition.Object) []partition.Object {
+	var fresh []partition.Object
+	for _, o := range objects {
+		if !slices.ContainsFunc(z.missed, func(m partition.Object) bool { return idOf(m) == idOf(o) }) {
+			fresh = append(fresh, o)
+		}
+	}
+	z.missed = append(z.missed, fresh...)
+	return fresh
 }
 
 // look returns the late objects that no look found before. ledger reads the
@@ -143,17 +157,23 @@ func (z *lateZone) forget() {
 	}
 }
 
-// publish returns what a publication says of the late objects found: the
-// objects, and a line for each of their partitions that has them as members.
+// publish returns what a publication says of the late objects: the objects,
+// and for each partition outside the coverage a line that has them as members.
 func (z *lateZone) publish(ledger []watermark.LedgerEntry, run string) ([]watermark.LateObject, []watermark.LedgerEntry) {
 	var late []watermark.LateObject
-	lines, covered := map[time.Time]watermark.LedgerEntry{}, map[time.Time]bool{}
-	for _, e := range ledger {
-		covered[e.Partition] = true
+	lines, covered := map[time.Time]watermark.LedgerEntry{}, map[time.Time]int{}
+	for i, e := range ledger {
+		covered[e.Partition] = i
+	}
+	for _, o := range z.missed {
+		late = append(late, watermark.LateObject{Key: o.Key, ETag: o.ETag, Partition: o.Partition})
+		if i, ok := covered[o.Partition]; ok {
+			ledger[i].Note = o.Key + " came after it was settled"
+		}
 	}
 	for _, o := range z.found {
 		late = append(late, watermark.LateObject{Key: o.Key, ETag: o.ETag, Partition: o.Partition})
-		if covered[o.Partition] {
+		if _, ok := covered[o.Partition]; ok {
 			continue // coverage reaches further back now, and its line has the object
 		}
 		line, ok := lines[o.Partition]
@@ -173,4 +193,4 @@ func (z *lateZone) publish(ledger []watermark.LedgerEntry, run string) ([]waterm
 }
 
 // settle forgets what a publication has entered.
-func (z *lateZone) settle() { z.found = nil }
+func (z *lateZone) settle() { z.found, z.missed = nil, nil }

@@ -46,6 +46,8 @@ type Lister interface {
 	Newest(ctx context.Context, now time.Time, after *time.Time) (source.Found, error)
 	Scan(ctx context.Context, now, after time.Time) (source.Listing, error)
 	ConfirmGone(ctx context.Context, keys []string) ([]string, error)
+	// Eligibility is the time rule that Newest and Scan keep to.
+	Eligibility() partition.Eligibility
 }
 
 // State is what a pipeline needs of the state store.
@@ -180,7 +182,7 @@ type Report struct {
 	Newest      time.Time
 	Uncovered   int
 	Quarantined int
-	Late        int64 // found by this step
+	Late        int64 // found by this step: outside the coverage, or after settle had passed
 	Prefixes    []source.PrefixState
 	// Lagging are the prefixes more than half a window behind the newest
 	// partition, Clashes the partitions that are spelled in several ways.

@@ -45,6 +45,7 @@ type benchOptions struct {
 	layout   string
 	prefixes []string
 	zone     *time.Location
+	settle   time.Duration
 	rule     window.Rule
 	spec     index.Spec
 	change   func(*microbatch.Settings)
@@ -100,7 +101,7 @@ func newBench(t *testing.T, o benchOptions) *bench {
 		b.calls[op]++
 	}
 	raw := store.Metered(b.raw, count)
-	src, err := source.New(raw, source.Options{Layout: layout, Prefixes: o.prefixes})
+	src, err := source.New(raw, source.Options{Layout: layout, Prefixes: o.prefixes, Eligibility: partition.Eligibility{Settle: o.settle}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,10 @@ type Facts struct {
 	// a HEAD still found included.
 	Objects []partition.Object
 	// Listed is the range that was listed.
-	Listed      partition.Range
+	Listed partition.Range
+	// Settle is how long partitions are left alone before they are read; 0
+	// where nothing is promised about when they are complete.
+	Settle      time.Duration
 	Quarantined []sink.Passed
 	// Skip holds the objects not to be read, and why.
 	Skip map[ObjectID]string
@@ -95,6 +98,9 @@ type Plan struct {
 	// Outside are the visible objects before the coverage: candidates for
 	// being late.
 	Outside []partition.Object `json:"-"`
+	// Missed are the inputs that came after settle had passed and their
+	// partition was published: what the setting missed.
+	Missed []partition.Object `json:"-"`
 }
 
 // Decide plans a run. It is a pure function of its facts.
@@ -123,6 +129,7 @@ func Decide(rule window.Rule, calendar partition.Calendar, f Facts) (Plan, error
 		return p, err
 	}
 	p.split(f)
+	p.missed(f)
 	if p.Kind != Advance {
 		if f.Listed.To.Before(p.Watermark) {
 			p.Kind, p.Future = Held, true
@@ -204,6 +211,28 @@ func (p *Plan) split(f Facts) {
 	slices.SortFunc(p.Inputs, func(a, b Input) int { return a.Start.Compare(b.Start) })
 	slices.SortFunc(p.Skips, time.Time.Compare)
 	slices.SortFunc(p.Skipped, func(a, b sink.Passed) int { return strings.Compare(a.Key, b.Key) })
+}
+
+// missed finds what was not there when its partition was first published.
+func (p *Plan) missed(f Facts) {
+	if f.Settle <= 0 || f.Live == nil {
+		return
+	}
+	known := map[string]bool{}
+	for _, in := range f.Live.Inputs {
+		known[in.Key] = true
+	}
+	for _, s := range f.Live.Skipped {
+		known[s.Key] = true
+	}
+	spoken := partition.Range{From: f.Live.Coverage.From.Time, To: f.Live.Coverage.To.Time}
+	for _, in := range p.Inputs {
+		for _, o := range in.Objects {
+			if spoken.Contains(in.Start) && !known[o.Key] {
+				p.Missed = append(p.Missed, o)
+			}
+		}
+	}
 }
 
 // refineWhy is the refine rule: why a new pane at the same watermark is due,

@@ -3,6 +3,7 @@ package microbatch_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -326,4 +327,41 @@ func TestCurrentCarriesTheJournalledChangeID(t *testing.T) {
 		t.Fatalf("progress %s", r.Progress)
 	}
 	check()
+}
+
+// TestB9SettleIsTooSmall: with settle 30s an object lands 45 s late twice in
+// ten. Both are read all the same, counted, named, and a larger setting is
+// suggested.
+func TestB9SettleIsTooSmall(t *testing.T) {
+	b := newBench(t, benchOptions{settle: 30 * time.Second})
+	var late []string
+	var before time.Time
+	for i := range 10 {
+		start := at("03:00").Add(time.Duration(i) * time.Minute)
+		clock, end := start.Format("15:04"), start.Add(time.Minute)
+		b.put(clock, "a.ndjson", row("x", clock, 1, "t"))
+		b.stepAt(end.Add(29*time.Second), microbatch.WasIdle, before)
+		if r := b.stepAt(end.Add(30*time.Second), microbatch.Advanced, start); r.Late != 0 {
+			t.Errorf("%s: %d late", clock, r.Late)
+		}
+		before = start
+		if i != 3 && i != 7 {
+			continue
+		}
+		late = append(late, b.put(clock, "late.ndjson", row("y", clock, 1, "t")))
+		r := b.stepAt(end.Add(50*time.Second), microbatch.Refined, start)
+		if r.Late != 1 || !strings.Contains(r.Why, late[len(late)-1]) || !strings.Contains(r.Why, "settle waits 30s: 1m0s would") {
+			t.Errorf("%s: %d late, why %q", clock, r.Late, r.Why)
+		}
+		if b.live().Counts.Late != 1 || b.ledger()[clock] != "covered" {
+			t.Errorf("%s: manifest counts %d late, ledger %q", clock, b.live().Counts.Late, b.ledger()[clock])
+		}
+	}
+	if n, err := b.state.CountLate(t.Context(), "ads"); err != nil || n != 2 {
+		t.Errorf("the state store counts %d, %v, want 2", n, err)
+	}
+	named, err := b.state.LateObjects(t.Context(), "ads", 10)
+	if err != nil || len(named) != 2 || !slices.Contains(late, named[0].Key) || !slices.Contains(late, named[1].Key) {
+		t.Errorf("late objects %v, %v, want %v", named, err, late)
+	}
 }

@@ -123,6 +123,7 @@ func (p *Pipeline) run(ctx context.Context, t term, row watermark.Pipeline, now 
 	if err := p.findLate(ctx, row, plan, r); err != nil {
 		return false, err
 	}
+	p.findMissed(now, plan, sv.facts.Settle, r)
 	run := p.journalEntry(t, plan)
 	d, err := p.execute(ctx, t, plan, run)
 	if err != nil {
@@ -192,6 +193,26 @@ func (p *Pipeline) futureWhy(progress, now time.Time) string {
 	return fmt.Sprintf("%s lies in the future of this clock (%s): no partition is newer until then; if a wrong clock caused it, run "+
 		"`deltad pause --pipeline %[3]s --reason …` and `deltad watermark reset --pipeline %[3]s --to %[4]s --reason …`",
 		text(progress), text(now), p.set.Name, text(p.set.Calendar.Prev(now)))
+}
+
+// findMissed reports the objects that source.settle did not wait for. They are
+// inputs of this run; what is told is that the setting is too small.
+func (p *Pipeline) findMissed(now time.Time, plan Plan, settle time.Duration, r *Report) {
+	fresh := p.late.miss(plan.Missed)
+	if len(fresh) == 0 {
+		return
+	}
+	var behind time.Duration
+	for _, o := range fresh {
+		behind = max(behind, now.Sub(p.set.Calendar.Next(o.Partition)))
+	}
+	larger := behind.Truncate(15*time.Second) + 15*time.Second
+	r.Late += int64(len(fresh))
+	r.Why += fmt.Sprintf("; %d came late, %s among them, although source.settle waits %s: %s would have been enough", len(fresh), fresh[0].Key, settle, larger)
+	for _, o := range fresh {
+		p.set.Log.Warn("object came after its partition was settled", zap.String("pipeline", p.set.Name),
+			zap.Time("partition", o.Partition), zap.String("object", o.Key), zap.Duration("settle", settle), zap.Duration("suggested", larger))
+	}
 }
 
 // findLate looks for late objects among those outside the coverage. It asks

@@ -27,7 +27,7 @@ type survey struct {
 
 // survey lists what a plan needs. It writes nothing.
 func (p *Pipeline) survey(ctx context.Context, now time.Time) (survey, error) {
-	s := survey{facts: Facts{Now: now, Live: p.seen.live, Progress: p.progress(), ConfigHash: p.set.ConfigHash}}
+	s := survey{facts: Facts{Now: now, Live: p.seen.live, Progress: p.progress(), ConfigHash: p.set.ConfigHash, Settle: p.set.Lister.Eligibility().Settle}}
 	after, ok, err := p.listFrom(ctx, now, &s)
 	if err != nil || !ok {
 		return s, err
