@@ -228,7 +228,7 @@ func TestWarnings(t *testing.T) {
 		{name: "S3 options of files", text: strings.Replace(pipelineText(), "format:", "s3: {region: x}, format:", 1),
 			want: []string{"pipelines.p.source.s3: has no effect on files, got file:///in"}},
 		{name: "never skipped", text: pipelineText("errors: {skip_after: 0}"),
-			want: []string{"pipelines.p.errors.skip_after: should not be 0: one unreadable object then holds the pipeline until somebody skips it, got 0"}},
+			want: []string{"pipelines.p.errors.skip_after: should not be 0: one unreadable object then holds the pipeline until it is mended, got 0"}},
 		{name: "support beyond the next", text: pipelineText(`full: {schedule: "0 * * * *", support_previous_for: 2h}`),
 			want: []string{unbuiltFull, "pipelines.p.full.support_previous_for: should be at most the schedule interval (1h), only one previous base is supported, got 2h"}},
 		{name: "chained", text: pipelineText() + `  q:

@@ -271,8 +271,8 @@ type Errors struct {
 	SkipAfter int `yaml:"skip_after"`
 	// Row is fail or reject.
 	Row string `yaml:"row"`
-	// RejectLimit is the share of an object's rows that may be rejected
-	// before the object counts as bad.
+	// RejectLimit is the share of a run's rows that may be rejected before
+	// the run fails.
 	RejectLimit Share `yaml:"reject_limit"`
 }
 

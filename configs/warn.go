@@ -19,6 +19,9 @@ func (c *Config) Warnings() []Problem {
 	if strings.HasPrefix(c.State.URL, "sqlite:") && c.State.PasswordFile != "" {
 		ps.add("state.password_file", "has no effect on SQLite", c.State.PasswordFile)
 	}
+	if c.Cache.Dir != "" {
+		ps.add("cache.dir", "has no effect: slices on disk are not built yet", c.Cache.Dir)
+	}
 	for _, p := range c.Pipelines {
 		p.warn(&ps)
 	}
@@ -60,7 +63,7 @@ func (p *Pipeline) warn(ps *Problems) {
 		}
 	}
 	if p.Errors.Object == ErrorsFail && p.Errors.SkipAfter == 0 {
-		ps.add(path+".errors.skip_after", "should not be 0: one unreadable object then holds the pipeline until somebody skips it", "0")
+		ps.add(path+".errors.skip_after", "should not be 0: one unreadable object then holds the pipeline until it is mended", "0")
 	}
 	if f := p.Full; f != nil && f.SupportPreviousFor > p.ScheduleInterval() {
 		ps.add(path+".full.support_previous_for", "should be at most the schedule interval ("+FormatDuration(p.ScheduleInterval())+"), only one previous base is supported",
