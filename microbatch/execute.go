@@ -135,7 +135,11 @@ func (p *Pipeline) produce(ctx context.Context, t term, plan Plan, run watermark
 	m.Counts.Late = int64(len(p.late.found) + len(p.late.missed))
 	p.digests.pending = after
 	m.TimingsMS = timings
-	return m, p.guard(&m)
+	if err := p.guard(&m, built); err != nil {
+		return m, err
+	}
+	p.telling = built.slices
+	return m, p.tellRejects(ctx, built, &m)
 }
 
 func stopwatch(into map[string]int64) func(string) {
@@ -252,19 +256,22 @@ func (p *Pipeline) writer(name string, fields []column.Field, runID string, file
 	})
 }
 
+const rejectedRows = "rejected_rows" // the name of a check
+
 // guard asks what must hold of every pane before it is published.
-func (p *Pipeline) guard(m *sink.Manifest) error {
+func (p *Pipeline) guard(m *sink.Manifest, built builtWindow) error {
 	share := 0.0
 	if m.Counts.Rows > 0 {
 		share = float64(m.Counts.Rejected) / float64(m.Counts.Rows)
 	}
 	ok := m.Counts.Rejected == 0 || share <= p.set.MaxRejectShare
 	m.Checks = append(m.Checks, sink.CheckResult{
-		Name: "rejected_rows", Passed: ok,
+		Name: rejectedRows, Passed: ok,
 		Detail: fmt.Sprintf("%d of %d rows", m.Counts.Rejected, m.Counts.Rows),
 	})
 	if !ok {
-		return fmt.Errorf("%w: %d of %d rows were rejected, more than the allowed share of %g", ErrGuard, m.Counts.Rejected, m.Counts.Rows, p.set.MaxRejectShare)
+		return fmt.Errorf("%w: %d of %d rows were rejected, more than the allowed share of %g, such as %s",
+			ErrGuard, m.Counts.Rejected, m.Counts.Rows, p.set.MaxRejectShare, firstReject(built.slices))
 	}
 	return nil
 }
@@ -284,6 +291,9 @@ func (p *Pipeline) commit(ctx context.Context, t term, run watermark.Run, ref si
 	p.seen.head, p.seen.live, p.seen.ref = head, &m, ref
 	p.at("current")
 	p.digests.ref, p.digests.docs, p.digests.ok = ref, p.digests.pending, true
+	for _, s := range p.telling {
+		s.told = true
+	}
 	d := done{head: head, ref: ref, manifest: m}
 	pub := p.publication(run, ref, m, parent, head.Version)
 	pub.Late, pub.Ledger = p.late.publish(pub.Ledger, run.ID)

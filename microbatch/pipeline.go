@@ -130,6 +130,7 @@ type Pipeline struct {
 	digests   digests
 	types     []column.Type // those of the last run
 	late      lateZone
+	telling   []*Slice // whose rejected rows the run in hand has written
 	garbage   collection
 	seen      memory
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/deltad/deltad/microbatch"
 	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/scan"
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/store"
 	"github.com/deltad/deltad/watermark"
@@ -363,5 +364,44 @@ func TestB9SettleIsTooSmall(t *testing.T) {
 	named, err := b.state.LateObjects(t.Context(), "ads", 10)
 	if err != nil || len(named) != 2 || !slices.Contains(late, named[0].Key) || !slices.Contains(late, named[1].Key) {
 		t.Errorf("late objects %v, %v, want %v", named, err, late)
+	}
+}
+
+// TestRejectedRowsAreKept: the rows that a run leaves out are in a file of its
+// own, which its manifest names; a run that reuses the slice does not repeat
+// them, and a failed one has not told of them.
+func TestRejectedRowsAreKept(t *testing.T) {
+	b := newBench(t, benchOptions{change: func(s *microbatch.Settings) { s.Row, s.MaxRejectShare, s.SkipAfter = scan.Reject, 0.9, 0 }})
+	key := b.put("03:00", "a.ndjson", row("x", "03:00", 1, "t"), "{torn", `{"item":null,"ts":null,"clicks":1,"title":"t","op":"U"}`)
+	bad := b.put("03:01", "b.ndjson.gz", "not zipped")
+	b.step("03:01", microbatch.Failed) // builds the slice of 03:00, tells nothing
+	if err := b.raw.Delete(t.Context(), bad); err != nil {
+		t.Fatal(err)
+	}
+	b.put("03:01", "a.ndjson", row("y", "03:01", 1, "t"))
+	r := b.step("03:01", microbatch.Advanced)
+	body, _, err := store.ReadAll(t.Context(), b.out, sink.RejectsKey(r.RunID), 1<<20, store.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"object":"` + key + `","row":2,"reason":`
+	if lines := strings.Split(strings.TrimSpace(string(body)), "\n"); len(lines) != 2 || !strings.Contains(string(body), want) ||
+		!strings.Contains(string(body), `"text":"{torn"`) || !strings.Contains(string(body), "key column item is null") {
+		t.Errorf("rejected rows:\n%s", body)
+	}
+	named := false
+	for _, c := range b.live().Checks {
+		named = named || strings.Contains(c.Detail, sink.RejectsKey(r.RunID)+" has 2 of 2")
+	}
+	if !named {
+		t.Errorf("checks %+v", b.live().Checks)
+	}
+	b.put("03:02", "a.ndjson", row("y", "03:02", 1, "t"))
+	r = b.step("03:02", microbatch.Advanced)
+	if _, err := b.out.Head(t.Context(), sink.RejectsKey(r.RunID)); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the next run wrote them again: %v", err)
+	}
+	if b.live().Counts.Rejected != 2 {
+		t.Errorf("counts %+v", b.live().Counts)
 	}
 }

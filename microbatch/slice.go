@@ -31,6 +31,9 @@ type Slice struct {
 	Rejects  []Reject
 	// NullEventTimes counts records without an event time.
 	NullEventTimes int64
+	// told says that a published run has written Rejects. It belongs to the
+	// pipeline's goroutine; everything else here never changes.
+	told bool
 }
 
 // ReadObject is an object that was read, its number of rows, and the types of

@@ -44,6 +44,7 @@ type Evidence struct {
 	Panes     []Published // from the one CURRENT names along the parent links, newest first
 	Manifests []Object    // everything under manifests/
 	Data      []Object    // everything under delta/
+	Rejects   []Object    // everything under rejects/
 	Pins      []string    // run ids of pinned panes
 	Live      []string    // run ids of runs that are going on or not yet settled
 	Now       time.Time   // the store's clock: when something was written lately, never later than that
@@ -55,7 +56,7 @@ type Evidence struct {
 type Collection struct {
 	Keep    []string  `json:"keep"`    // run ids of the panes kept
 	Delete  []Removal `json:"delete"`  // data to delete now, condemned before
-	Records []string  `json:"records"` // keys of manifests and side files whose data is gone for long
+	Records []string  `json:"records"` // keys of manifests, side files and rejected rows whose data is gone for long
 	Condemn []string  `json:"condemn"` // ids to add
 	Drop    []string  `json:"drop"`    // condemned ids of which nothing is left once Delete is done
 	Waiting int       `json:"waiting"` // ids that would be condemned but for MaxCondemned
@@ -196,6 +197,13 @@ func (p *planner) group() {
 	}
 	for _, o := range p.ev.Manifests {
 		if _, id, _, ok := parseManifestKey(o.Key); ok {
+			g := of(id)
+			g.records = append(g.records, o)
+			touch(g, o)
+		}
+	}
+	for _, o := range p.ev.Rejects {
+		if id := rejectsOf(o.Key); id != "" {
 			g := of(id)
 			g.records = append(g.records, o)
 			touch(g, o)

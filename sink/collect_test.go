@@ -60,6 +60,21 @@ func TestPlanCollection(t *testing.T) {
 				t.Errorf("%d kept to %s, %d condemned, %d waiting", len(c.Keep), c.Keep[len(c.Keep)-1], len(c.Condemn), c.Waiting)
 			}
 		}},
+		{"rejected rows go with the record of their run", func() sink.Evidence {
+			ev := evidence(2, few)
+			reject := func(id string, age time.Duration) {
+				ev.Rejects = append(ev.Rejects, sink.Object{Key: sink.RejectsKey(id), Bytes: 1, Modified: ev.Now.Add(-age)})
+			}
+			reject(id(2), 100*24*time.Hour)             // the pane's own
+			reject(sinktest.ID(3, 1), sink.RecordAge)   // of a run that published nothing
+			reject(sinktest.ID(3, 2), sink.RecordAge-1) // the same, not old enough
+			ev.Rejects = append(ev.Rejects, sink.Object{Key: "rejects/notes.txt", Modified: time.Unix(0, 0)})
+			return ev
+		}, func(t *testing.T, c sink.Collection) {
+			if !slices.Equal(c.Records, []string{sink.RejectsKey(sinktest.ID(3, 1))}) {
+				t.Errorf("%+v", c)
+			}
+		}},
 		{"pins stay", func() sink.Evidence { ev := evidence(5, few); ev.Pins = []string{id(1)}; return ev }, func(t *testing.T, c sink.Collection) {
 			if !slices.Equal(c.Condemn, []string{id(2)}) {
 				t.Errorf("%+v", c)

@@ -41,11 +41,14 @@ func (c *Collector) Plan(ctx context.Context, head Head, o CollectOptions) (Coll
 	if ev.Data, err = c.s.list(ctx, deltaPrefix); err != nil {
 		return Collection{}, fmt.Errorf("plan collection: %w", err)
 	}
+	if ev.Rejects, err = c.s.list(ctx, rejectsPrefix); err != nil {
+		return Collection{}, fmt.Errorf("plan collection: %w", err)
+	}
 	info, err := c.s.st.Head(ctx, CurrentKey)
 	if err != nil {
 		return Collection{}, fmt.Errorf("plan collection: %w", err)
 	}
-	ev.Now = newest(info.LastModified, ev.Manifests, ev.Data)
+	ev.Now = newest(info.LastModified, ev.Manifests, ev.Data, ev.Rejects)
 	if ev.Panes, err = c.history(ctx, head, ev.Manifests); err != nil {
 		return Collection{}, fmt.Errorf("plan collection: %w", err)
 	}
