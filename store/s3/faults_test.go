@@ -146,6 +146,41 @@ func TestUnretriedPutIsOneRequest(t *testing.T) {
 	}
 }
 
+// TestAnAnswerWithoutVersionIsNoSuccess meets a portal that answers every put with a page and a good status: the old version, which a
+// look would find, must not pass for the new one.
+func TestAnAnswerWithoutVersionIsNoSuccess(t *testing.T) {
+	page := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<!DOCTYPE html><html><body>Please sign in</body></html>")
+	}
+	for _, c := range []struct {
+		name, op string
+		size     int
+		o        store.PutOptions
+	}{
+		{"swap", "put", 10, store.PutOptions{Unretried: true}},
+		{"swap, retried", "put", 10, store.PutOptions{}},
+		{"large", "complete", 11 << 20, store.PutOptions{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFake()
+			st := open(t, f.serve(t).URL, nil)
+			old, err := store.PutBytes(t.Context(), st, "CURRENT", []byte("1"), store.PutOptions{})
+			want(t, "put", err, nil)
+			f.lie = times(10, c.op, page)
+			c.o.IfMatch = old
+			_, err = store.PutBytes(t.Context(), st, "CURRENT", make([]byte, c.size), c.o)
+			want(t, "put through a portal", err, store.ErrUnavailable)
+			c.o.IfMatch, c.o.IfNoneMatch = "", true
+			_, err = store.PutBytes(t.Context(), st, "new", make([]byte, c.size), c.o)
+			want(t, "create through a portal", err, store.ErrUnavailable)
+			if info, err := st.Head(t.Context(), "CURRENT"); err != nil || info.ETag != old {
+				t.Fatalf("CURRENT is %s, %v; want %s", info.ETag, err, old)
+			}
+		})
+	}
+}
+
 // cut sends only the first n bytes of what a get would send.
 func (f *fake) cut(n int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -66,9 +66,23 @@ func (p *put) run(ctx context.Context, body io.ReadSeeker) (etag string, err err
 	if etag != "" {
 		return etag, nil
 	}
-	// Some servers complete an upload without naming the version. What is there now is it, or something newer.
-	info, _, err := p.s.head(ctx, p.key)
-	return info.ETag, err
+	return p.unnamed(ctx)
+}
+
+// unnamed looks what came of a put whose answer has a good status and names no version. Some servers complete an upload so; then what is
+// there carries the token. Anything else that answers so is no object store but something in between, a portal's page for instance, and
+// what became of the put is unknown.
+func (p *put) unnamed(ctx context.Context) (string, error) {
+	if p.token != "" && p.large() {
+		info, token, err := p.s.head(ctx, p.key)
+		if _, class := p.s.classify("head", err); err != nil && !errors.Is(class, store.ErrNotFound) {
+			return "", err
+		}
+		if err == nil && token == p.token {
+			return info.ETag, nil
+		}
+	}
+	return "", fmt.Errorf("%w: an answer without ETag is none of an object store", store.ErrUnavailable)
 }
 
 // mine looks whether a refusal is about the put's own earlier attempt, whose answer was lost.
