@@ -15,10 +15,14 @@ type ClaimOptions struct {
 	Now time.Time
 	// Committed says that the state store knows of committed runs, so that an absent CURRENT is a lost one.
 	Committed bool
+	// Unsettled is the version on which a change of me was planned whose outcome is not known (ErrUnsettled), or 0. While CURRENT still has
+	// that version it is claimed again although it is mine: what is still on its way then carries a stale ETag, so that the caller may take
+	// a run that Walk does not reach as never published.
+	Unsettled int64
 }
 
-// Claim puts CURRENT under me, with the targets it has, and returns it; where it is mine already nothing is written. The first claim of
-// all creates it, without a pane.
+// Claim puts CURRENT under me, with the targets it has, and returns it; where it is mine already nothing is written, unless a change of
+// mine is unsettled. The first claim of all creates it, without a pane.
 //
 // Errors: ErrFenced; ErrForeignState, where another state store's id is in owner.state (see Adopt); ErrLostCurrent, where CURRENT is
 // absent or unreadable although manifests or committed runs exist (see PlanRecovery); ErrUnsettled.
@@ -53,7 +57,7 @@ func (s *Sink) claim(ctx context.Context, me Owner, reason Reason, o ClaimOption
 		case reason == Claim && head.Owner.State != me.State:
 			return head, fmt.Errorf("claim CURRENT for state store %q: %w: %q (epoch %d, instance %q); `deltad adopt --reason` takes it over",
 				me.State, ErrForeignState, head.Owner.State, head.Owner.Epoch, head.Owner.Instance)
-		case head.Owner.Same(me) && head.Owner.State == me.State:
+		case head.Owner.Same(me) && head.Owner.State == me.State && head.Version > o.Unsettled:
 			return head, nil
 		default:
 			want, version = head.Current, head.Version+1

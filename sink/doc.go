@@ -16,7 +16,8 @@
 //  2. version rises by exactly one with every change (recover alone leaps, above everything ever seen).
 //  3. A leader's first change is a claim: the same targets under its own epoch and nonce. Once it is in, every request of an older leader
 //     that is still on its way carries a stale ETag and fails. An owner with a higher epoch, or an equal one with another nonce, is never
-//     overwritten.
+//     overwritten. The same goes for an own change that a leader stopped waiting for: it claims again before it takes that change for lost
+//     (ClaimOptions.Unsettled).
 //  4. After a put of CURRENT that was not acknowledged nothing is concluded from the answer, whatever it was (412 and 409 may be the echo
 //     of the own first attempt, a timeout may be applied later). CURRENT is read again and decides: see Attempt.
 //  5. Everything that CURRENT names was completely written before: data files, then the manifest, then CURRENT. Files and manifests are
@@ -30,5 +31,5 @@
 // # What it does not do
 //
 // It takes no lease, keeps no journal, starts no goroutine and reads no clock. One goroutine per pipeline makes all changes of CURRENT;
-// after ErrUnsettled or a crash the caller reconciles its journal by Walk before it makes the next.
+// after ErrUnsettled or a crash the caller claims and reconciles its journal by Walk before it makes the next.
 package sink

@@ -12,7 +12,7 @@ var (
 	ErrClaimAgain = errors.New("an older leader owns CURRENT: claim again")
 	// ErrMoved: CURRENT is this leader's, at another version than the change was planned for. Plan again from what is there.
 	ErrMoved = errors.New("CURRENT has moved: plan again")
-	// ErrUnsettled: the outcome of a change is not known. Read CURRENT, reconcile, then plan again.
+	// ErrUnsettled: the outcome of a change is not known. Claim with ClaimOptions.Unsettled, reconcile, then plan again.
 	ErrUnsettled = errors.New("outcome of a change of CURRENT is not known")
 	// ErrForeignState: another state store's leader owns CURRENT. Only Adopt goes on.
 	ErrForeignState = errors.New("CURRENT belongs to another state store")

@@ -2,6 +2,7 @@ package sink
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -41,7 +42,8 @@ func ResetManifest(me Owner, head Head, parent Manifest, o ResetOptions) Manifes
 }
 
 // ResetProgress writes a reset's manifest and commits it. Before the first pane it is ErrNoPane. After a crash in between, the caller
-// looks for RunID in CURRENT or its ancestors to learn whether it came about.
+// looks for RunID in CURRENT or its ancestors to learn whether it came about. It may be called again with the same head: the manifest of
+// an attempt that got no further is used then.
 func (s *Sink) ResetProgress(ctx context.Context, me Owner, head Head, o ResetOptions) (Head, Manifest, error) {
 	if head.Delta == nil {
 		return Head{}, Manifest{}, fmt.Errorf("reset progress to %s: %w", At(o.To), ErrNoPane)
@@ -55,6 +57,13 @@ func (s *Sink) ResetProgress(ctx context.Context, me Owner, head Head, o ResetOp
 	}
 	m := ResetManifest(me, head, parent, o)
 	ref, err := s.WriteManifest(ctx, m)
+	if errors.Is(err, ErrExists) {
+		// Only the time of writing tells an earlier attempt's manifest from this one.
+		if earlier, rerr := s.readUnverified(ctx, m.Key()); rerr == nil {
+			m.CreatedAt = earlier.m.CreatedAt
+			ref, err = s.WriteManifest(ctx, m)
+		}
+	}
 	if err != nil {
 		return Head{}, Manifest{}, fmt.Errorf("reset progress: %w", err)
 	}
