@@ -133,7 +133,7 @@ func (p *Pipeline) answer(ctx context.Context, t term, rq watermark.Request) (wa
 				return watermark.RequestFailed, map[string]any{"error": fmt.Sprintf("arguments: %v", err)}
 			}
 		}
-		r := p.step(ctx, t, time.Now(), StepOptions{AcceptLoss: args.AcceptLoss})
+		r := p.step(ctx, t, time.Now(), StepOptions{AcceptLoss: args.AcceptLoss, Retry: true})
 		out := map[string]any{"outcome": r.Outcome, "why": r.Why, "run_id": r.RunID}
 		if r.Err != nil {
 			return watermark.RequestFailed, out

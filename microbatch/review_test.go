@@ -405,3 +405,78 @@ func TestRejectedRowsAreKept(t *testing.T) {
 		t.Errorf("counts %+v", b.live().Counts)
 	}
 }
+
+// TestTriggerByHandDoesNotWait for the triggers that failures would let pass.
+func TestTriggerByHandDoesNotWait(t *testing.T) {
+	b := newBench(t, benchOptions{change: func(s *microbatch.Settings) { s.SkipAfter = 0 }})
+	b.put("03:00", "a.ndjson", "nonsense")
+	for range 8 {
+		b.step("03:00", microbatch.Failed)
+	}
+	if r := b.step("03:00", microbatch.Failed); !strings.Contains(r.Why, "waiting") {
+		t.Fatalf("why %q: this trigger was to be let pass", r.Why)
+	}
+	id := b.set.NewID()
+	if err := b.state.Enqueue(t.Context(), watermark.Request{ID: id, Pipeline: "ads", Kind: microbatch.RequestTrigger, Actor: "me", Reason: "now, please"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.p.Under(t.Context(), func(ctx context.Context, term microbatch.Term) error { return term.Attend(ctx) }); err != nil {
+		t.Fatal(err)
+	}
+	rq, err := b.state.RequestByID(t.Context(), id)
+	if err != nil || rq.State != watermark.RequestFailed || strings.Contains(string(rq.Result), "waiting") {
+		t.Errorf("request %s: %s, %v", rq.State, rq.Result, err)
+	}
+}
+
+// TestRowFollowsAnAdoptedOrRecoveredCurrent, which it did not lead to.
+func TestRowFollowsAnAdoptedOrRecoveredCurrent(t *testing.T) {
+	follows := func(t *testing.T, b *bench) {
+		t.Helper()
+		head, err := b.set.Sink.Head(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := b.set.State.(interface {
+			Pipeline(context.Context, string) (watermark.Pipeline, error)
+		}).Pipeline(t.Context(), "ads")
+		if err != nil || got.CurrentVersion != head.Version || got.RunID != head.RunID || !got.Watermark.Equal(head.Watermark.Time) || got.ConfigHash != "c1" {
+			t.Errorf("row %+v, %v, CURRENT %+v", got, err, head.Current)
+		}
+		b.put("03:05", "a.ndjson", row("x", "03:05", 1, "t"))
+		b.step("03:05", microbatch.Advanced)
+	}
+	t.Run("adopted", func(t *testing.T) {
+		b := newBench(t, benchOptions{})
+		b.put("03:00", "a.ndjson", row("x", "03:00", 1, "t"))
+		b.step("03:00", microbatch.Advanced)
+		b.set.State = newBench(t, benchOptions{}).state
+		b.restart()
+		err := b.p.Under(t.Context(), func(ctx context.Context, term microbatch.Term) error {
+			_, err := term.Adopt(ctx, "me", "the old database is lost")
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		follows(t, b)
+	})
+	t.Run("recovered", func(t *testing.T) {
+		b := newBench(t, benchOptions{})
+		for _, clock := range []string{"03:00", "03:01"} {
+			b.put(clock, "a.ndjson", row("x", clock, 1, "t"))
+			b.step(clock, microbatch.Advanced)
+		}
+		if err := b.out.Delete(t.Context(), sink.CurrentKey); err != nil {
+			t.Fatal(err)
+		}
+		b.restart()
+		if r := b.step("03:02", microbatch.Failed); !errors.Is(r.Err, sink.ErrLostCurrent) {
+			t.Fatalf("error %v", r.Err)
+		}
+		if _, err := b.p.Recover(t.Context(), "me", "", false); err != nil {
+			t.Fatal(err)
+		}
+		follows(t, b)
+	})
+}

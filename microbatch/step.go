@@ -19,8 +19,9 @@ import (
 type StepOptions struct {
 	// AcceptLoss publishes although many inputs vanished at once.
 	AcceptLoss bool
-	// Force makes a new pane even where nothing changed, and an attempt even
-	// where failures would space it.
+	// Retry makes an attempt even where failures would space it.
+	Retry bool
+	// Force makes a new pane even where nothing changed; it implies Retry.
 	Force bool
 	// KeepGarbage leaves garbage collection to another step.
 	KeepGarbage bool
@@ -114,7 +115,7 @@ func (p *Pipeline) run(ctx context.Context, t term, row watermark.Pipeline, now 
 	case Advance, Refine:
 	}
 	sign := plan.signature(p.set.ConfigHash)
-	if !o.Force && p.backoff.holds(sign) {
+	if !o.Force && !o.Retry && p.backoff.holds(sign) {
 		return false, fmt.Errorf("waiting %d more triggers after %d failed attempts: %w", p.backoff.wait, p.backoff.failures, p.backoff.last)
 	}
 	if err := p.claim(ctx, t); err != nil {

@@ -63,7 +63,35 @@ func (t Term) Adopt(ctx context.Context, actor, reason string) (sink.Head, error
 	if err := t.p.audit(ctx, actor, "adopt", reason, map[string]any{"state": head.Owner.State, "epoch": head.Owner.Epoch, "version": head.Version}); err != nil {
 		return head, err
 	}
-	return t.p.set.Sink.Adopt(ctx, t.t.me, sink.ClaimOptions{Now: time.Now()})
+	if head, err = t.p.set.Sink.Adopt(ctx, t.t.me, sink.ClaimOptions{Now: time.Now()}); err != nil {
+		return head, err
+	}
+	return head, t.p.copyCurrent(ctx, t.t, head, actor, reason)
+}
+
+// copyCurrent makes the pipeline's row follow a CURRENT that it did not lead
+// to.
+func (p *Pipeline) copyCurrent(ctx context.Context, t term, head sink.Head, actor, reason string) error {
+	if head.Delta == nil {
+		return nil
+	}
+	if err := p.take(ctx, head); err != nil {
+		return err
+	}
+	cur := watermark.CurrentCopy{
+		Version: head.Version, RunID: head.RunID, Watermark: head.Watermark.Time, Progress: head.Progress.Time,
+		Manifest: watermark.ManifestRef{Key: head.Delta.Manifest, SHA256: head.Delta.SHA256}, ConfigHash: p.seen.live.ConfigHash,
+	}
+	if reason == "" {
+		reason = "CURRENT names a pane that the state store has as published"
+	}
+	if _, err := p.set.State.EnsurePipeline(ctx, p.set.Name); err != nil {
+		return err
+	}
+	if _, err := p.set.State.AdoptCurrent(ctx, t.lease, cur, watermark.Change{ID: p.set.NewID(), Actor: actor, Reason: reason}); err != nil {
+		return fmt.Errorf("copy CURRENT (version %d, which is in place) to the state store: %w", head.Version, err)
+	}
+	return nil
 }
 
 // Recover writes a lost CURRENT again, under a lease of its own. reason may be
@@ -94,8 +122,11 @@ func (p *Pipeline) Recover(ctx context.Context, actor, reason string, dry bool) 
 	if err := p.audit(ctx, actor, "recover", reason, map[string]any{"manifest": plan.Ref.Manifest, "version": plan.Version, "proven": plan.Proven}); err != nil {
 		return plan, err
 	}
-	_, err = p.set.Sink.Recover(ctx, t.me, plan, time.Now())
-	return plan, err
+	head, err := p.set.Sink.Recover(ctx, t.me, plan, time.Now())
+	if err != nil {
+		return plan, err
+	}
+	return plan, p.copyCurrent(ctx, t, head, actor, reason)
 }
 
 func (p *Pipeline) audit(ctx context.Context, actor, action, reason string, details map[string]any) error {
