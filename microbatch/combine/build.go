@@ -42,15 +42,24 @@ type Builder struct {
 	Build func(p Params, args []column.Type) (Fn, error)
 }
 
-// New checks the number of arguments and the names of options, then builds.
-func (b Builder) New(p Params, args []column.Type) (Fn, error) {
-	if len(args) < b.MinArgs || b.MaxArgs >= 0 && len(args) > b.MaxArgs {
-		return nil, fmt.Errorf("%s: %d arguments given, %s", b.Name, len(args), b.takes())
+// Accepts checks what can be checked before the types are known: the number
+// of arguments and the names of options.
+func (b Builder) Accepts(p Params, args int) error {
+	if args < b.MinArgs || b.MaxArgs >= 0 && args > b.MaxArgs {
+		return fmt.Errorf("%s: %d arguments given, %s", b.Name, args, b.takes())
 	}
 	for _, name := range sortedKeys(p.Options) {
 		if !slices.Contains(b.Options, name) {
-			return nil, fmt.Errorf("%s: unknown option %s, it takes %s", b.Name, name, orNone(b.Options))
+			return fmt.Errorf("%s: unknown option %s, it takes %s", b.Name, name, orNone(b.Options))
 		}
+	}
+	return nil
+}
+
+// New asks Accepts, then builds.
+func (b Builder) New(p Params, args []column.Type) (Fn, error) {
+	if err := b.Accepts(p, len(args)); err != nil {
+		return nil, err
 	}
 	if b.Name != "collect" && (p.By != "" || len(p.Fields) > 0) {
 		return nil, fmt.Errorf("%s: by and fields belong to collect", b.Name)

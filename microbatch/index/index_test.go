@@ -102,6 +102,8 @@ func TestCompileReportsEveryProblem(t *testing.T) {
 			{Name: "k", Fn: "count", Args: []string{"*"}},
 			{Name: "c", Expr: "later + 1"},
 			{Name: "d", Fn: "collect", Args: []string{"s"}, Fields: []index.FieldSpec{{Name: "e", Expr: "1"}}},
+			{Name: "g", Fn: "sum", Args: []string{"n", "f"}},
+			{Name: "h", Fn: "latest", Args: []string{"s"}, Params: map[string]any{"cap": 1}},
 		},
 	}, combine.Builtins())
 	if err == nil {
@@ -110,7 +112,7 @@ func TestCompileReportsEveryProblem(t *testing.T) {
 	for _, want := range []string{
 		"k is named twice", `parse expression "n >"`, "now is not a function of the record", "tdigest is not offered: t-digest",
 		`there is no combine fn "nothing"`, "index.fields.k: the name is taken", `"later" is neither a key column nor an earlier field`,
-		"index.fields.d.fields.e",
+		"index.fields.d.fields.e", "index.fields.g: sum: 2 arguments given, it takes 1", "index.fields.h: latest: unknown option cap, it takes nulls",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)

@@ -106,11 +106,16 @@ func (p *Program) checkFn(where string, f FieldSpec) error {
 	if reason, refused := combine.Refused(f.Fn); refused {
 		return fmt.Errorf("%s: %s is not offered: %s", where, f.Fn, reason)
 	}
-	if _, ok := p.builders[f.Fn]; !ok {
+	builder, ok := p.builders[f.Fn]
+	if !ok {
 		return fmt.Errorf("%s: there is no combine fn %q", where, f.Fn)
 	}
 	if f.Fn == collectFn && len(f.Args) != 1 {
 		return fmt.Errorf("%s: collect needs exactly one column in by", where)
+	}
+	columns := slices.DeleteFunc(slices.Clone(f.Args), func(a string) bool { return a == wholeRecord })
+	if err := builder.Accepts(combine.Params{Options: f.Params}, len(columns)); err != nil {
+		return fmt.Errorf("%s: %w", where, err)
 	}
 	for _, sub := range f.Fields {
 		if sub.Fn == collectFn || sub.Expr != "" {
