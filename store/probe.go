@@ -21,6 +21,16 @@ const instead = "use a store that does (Amazon S3, versitygw, SeaweedFS, a recen
 // removes what it wrote, also when ctx ends. A store that fails is ErrUnconditional with the condition and with what to use instead;
 // an outage or a refusal of access is returned as it is, since it proves nothing.
 func Probe(ctx context.Context, s Store, prefix string) error {
+	for try := 1; ; try++ {
+		err := probeOnce(ctx, s, prefix)
+		// Servers that keep objects in directories may refuse a key while another replica's probe removes the last object beside it.
+		if !errors.Is(err, ErrBadKey) && !errors.Is(err, ErrConflict) || try == 3 {
+			return err
+		}
+	}
+}
+
+func probeOnce(ctx context.Context, s Store, prefix string) error {
 	// A name of its own, so that probes of several replicas at one time do not meet; one that listers ignore, should it be left behind.
 	p := &probe{s: s, key: prefix + "_probe-" + rand.Text()}
 	err := p.run(ctx)

@@ -296,6 +296,16 @@ func TestProbe(t *testing.T) {
 			t.Fatalf("%d objects left", inner.Len())
 		}
 	})
+	t.Run("starts again beside a probe that removes its directory", func(t *testing.T) {
+		for times, class := range map[int]error{2: nil, 3: store.ErrBadKey} {
+			inner := mem.New("t")
+			s := fault.New(inner, fault.Rule{Kind: fault.ErrorBefore, Op: "put", Times: times, Err: store.ErrBadKey})
+			want(t, "probe", store.Probe(t.Context(), s, "out/"), class)
+			if inner.Len() != 0 {
+				t.Fatalf("%d objects left", inner.Len())
+			}
+		}
+	})
 	t.Run("a lost reply proves nothing", func(t *testing.T) {
 		s := fault.New(mem.New("t"), fault.Rule{Kind: fault.ErrorAfter, Op: "put", Skip: 1})
 		err := store.Probe(t.Context(), s, "")
