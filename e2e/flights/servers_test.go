@@ -53,7 +53,7 @@ func TestServers(t *testing.T) {
 // remote is a bucket of an S3 server and a database of its own.
 func remote(t *testing.T, env servers.Env, e servers.Endpoint, suffix string) place {
 	t.Helper()
-	name := fmt.Sprintf("flights-%s-%s-%d", e.Name, suffix, time.Now().UnixNano()%1e9)
+	name := fmt.Sprintf("flights-%s-%s-%d", e.Name, suffix, time.Now().UnixNano())
 	if _, err := servers.NewClient(e.URL).CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: aws.String(name)}); err != nil {
 		t.Fatal(err)
 	}
