@@ -1,107 +1,196 @@
 package microbatch
 
 import (
-	"cmp"
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"hash/maphash"
-	"slices"
+	"io"
 
 	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/spool"
 	"github.com/deltad/deltad/microbatch/tuple"
 	"github.com/deltad/deltad/sink"
 )
 
-// digest is a document's key and content as hashes, 16 bytes a document.
-type digest struct{ key, content uint64 }
-
-// digests are the documents of one pane, sorted by key hash: what the next
-// pane is counted against (new, changed, left). They serve the counts alone.
+// digests are the documents of the live pane in key order, each as its key and
+// a hash of its content: what the next pane is counted against (new, changed,
+// left). They serve the counts alone.
 type digests struct {
 	seed maphash.Seed
 	ref  sink.Ref
-	docs []digest
+	log  *spool.Data // nil for a pane without documents
 	ok   bool
 	// pending are those of the pane being written.
-	pending []digest
+	pending *spool.Data
 }
 
-// digester gathers the digests of a pane that is being written.
+// replace makes the pending digests those of the live pane.
+func (d *digests) replace(ref sink.Ref) {
+	if d.log != nil {
+		d.log.Close()
+	}
+	d.ref, d.log, d.ok, d.pending = ref, d.pending, true, nil
+}
+
+// digester writes the digests of a pane and counts its documents against
+// those of the pane before, both in one pass over key order.
 type digester struct {
 	seed    maphash.Seed
 	keys    int
-	docs    []digest
+	spool   *spool.Spool
+	out     *bufio.Writer
+	before  *digestReader
 	scratch []byte
+	counts  struct{ added, changed, left int64 }
 }
 
-func (d *digester) add(b *column.Batch) {
+// add takes documents in ascending order of key.
+func (d *digester) add(b *column.Batch) error {
 	for i := range b.Len {
 		d.scratch = d.scratch[:0]
 		for _, v := range b.Columns[:d.keys] {
 			d.scratch = tuple.Append(d.scratch, v, i)
 		}
-		key := maphash.Bytes(d.seed, d.scratch)
+		n := len(d.scratch)
 		for _, v := range b.Columns[d.keys:] {
 			d.scratch = tuple.Append(d.scratch, v, i)
 		}
-		d.docs = append(d.docs, digest{key, maphash.Bytes(d.seed, d.scratch)})
-	}
-}
-
-func (d *digester) sorted() []digest {
-	slices.SortFunc(d.docs, func(a, b digest) int { return cmp.Compare(a.key, b.key) })
-	return d.docs
-}
-
-// compare counts the documents that are new, changed and gone between two
-// sorted lists.
-func compare(before, after []digest) (added, changed, left int64) {
-	i, j := 0, 0
-	for i < len(before) || j < len(after) {
-		switch {
-		case j == len(after) || i < len(before) && before[i].key < after[j].key:
-			left++
-			i++
-		case i == len(before) || before[i].key > after[j].key:
-			added++
-			j++
-		default:
-			if before[i].content != after[j].content {
-				changed++
-			}
-			i++
-			j++
+		content := maphash.Bytes(d.seed, d.scratch[n:])
+		if err := d.count(d.scratch[:n], content); err != nil {
+			return err
+		}
+		head := binary.AppendUvarint(d.out.AvailableBuffer(), uint64(n))
+		head = append(head, d.scratch[:n]...)
+		head = binary.LittleEndian.AppendUint64(head, content)
+		if _, err := d.out.Write(head); err != nil {
+			return err
 		}
 	}
-	return added, changed, left
+	return nil
 }
 
-// liveDigests returns the digests of the live pane; after a restart they are
-// read back from it.
-func (p *Pipeline) liveDigests(ctx context.Context) ([]digest, error) {
-	if p.seen.live == nil || p.digests.ok && p.digests.ref == p.seen.ref {
-		return p.digests.docs, nil
+// count compares one document with the pane before.
+func (d *digester) count(key []byte, content uint64) error {
+	for d.before.ok && bytes.Compare(d.before.key, key) < 0 {
+		d.counts.left++
+		if err := d.before.next(); err != nil {
+			return err
+		}
 	}
-	keys := 0
+	switch {
+	case !d.before.ok || !bytes.Equal(d.before.key, key):
+		d.counts.added++
+		return nil
+	case d.before.content != content:
+		d.counts.changed++
+	}
+	return d.before.next()
+}
+
+// finish counts what is left of the pane before and returns the digests.
+func (d *digester) finish() (*spool.Data, error) {
+	for d.before.ok {
+		d.counts.left++
+		if err := d.before.next(); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.out.Flush(); err != nil {
+		return nil, err
+	}
+	return d.spool.Seal()
+}
+
+// digestReader walks digests; ok says that key and content are those of one.
+type digestReader struct {
+	in      *bufio.Reader
+	key     []byte
+	content uint64
+	ok      bool
+}
+
+func readDigests(log *spool.Data) (*digestReader, error) {
+	r := &digestReader{}
+	if log == nil {
+		return r, nil
+	}
+	r.in = bufio.NewReaderSize(io.NewSectionReader(log, 0, log.Size()), 64<<10)
+	return r, r.next()
+}
+
+func (r *digestReader) next() error {
+	n, err := binary.ReadUvarint(r.in)
+	if r.ok = err == nil; errors.Is(err, io.EOF) {
+		return nil
+	}
+	var tail [8]byte
+	if err == nil {
+		r.key = append(r.key[:0], make([]byte, n)...)
+		if _, err = io.ReadFull(r.in, r.key); err == nil {
+			_, err = io.ReadFull(r.in, tail[:])
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("read digests of the live pane: %w", err)
+	}
+	r.content = binary.LittleEndian.Uint64(tail[:])
+	return nil
+}
+
+// newDigester starts the digests of a pane with so many key columns, counted
+// against before (nil for nothing).
+func (p *Pipeline) newDigester(keys int, before *spool.Data) (*digester, error) {
+	if p.digests.seed == (maphash.Seed{}) {
+		p.digests.seed = maphash.MakeSeed()
+	}
+	r, err := readDigests(before)
+	if err != nil {
+		return nil, err
+	}
+	s := spool.New(p.set.TempDir, p.set.Memory)
+	return &digester{seed: p.digests.seed, keys: keys, spool: s, out: bufio.NewWriterSize(s, 64<<10), before: r}, nil
+}
+
+// errTooLarge says that the live pane is too large to be read back for counts.
+var errTooLarge = errors.New("the live pane is too large to be read back after a restart")
+
+// maxReadBack is the most bytes of a live pane that are read back.
+const maxReadBack = 64 << 20
+
+// liveDigests returns the digests of the live pane; after a restart they are
+// read back from it, if it is not large.
+func (p *Pipeline) liveDigests(ctx context.Context) (*spool.Data, error) {
+	if p.seen.live == nil || p.digests.ok && p.digests.ref == p.seen.ref {
+		return p.digests.log, nil
+	}
+	keys, size := 0, int64(0)
 	for _, f := range p.seen.live.Schema.Fields {
 		if f.Key {
 			keys++
 		}
 	}
-	d := p.newDigester(keys)
-	err := p.set.Documents(ctx, *p.seen.live, func(b *column.Batch) error {
-		d.add(b)
-		return nil
-	})
+	for _, f := range p.seen.live.Files {
+		size += f.Bytes
+	}
+	if size > maxReadBack {
+		return nil, errTooLarge
+	}
+	d, err := p.newDigester(keys, nil)
 	if err != nil {
 		return nil, err
 	}
-	p.digests.ref, p.digests.docs, p.digests.ok = p.seen.ref, d.sorted(), true
-	return p.digests.docs, nil
-}
-
-func (p *Pipeline) newDigester(keys int) *digester {
-	if p.digests.seed == (maphash.Seed{}) {
-		p.digests.seed = maphash.MakeSeed()
+	if err := p.set.Documents(ctx, *p.seen.live, d.add); err != nil {
+		d.spool.Abort()
+		return nil, err
 	}
-	return &digester{seed: p.digests.seed, keys: keys}
+	log, err := d.finish()
+	if err != nil {
+		return nil, err
+	}
+	p.digests.ref, p.digests.log, p.digests.ok = p.seen.ref, log, true
+	return log, nil
 }

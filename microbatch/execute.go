@@ -9,6 +9,7 @@ import (
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/index"
+	"github.com/deltad/deltad/microbatch/spool"
 	"github.com/deltad/deltad/microbatch/table"
 	"github.com/deltad/deltad/microbatch/window"
 	"github.com/deltad/deltad/sink"
@@ -125,15 +126,12 @@ func (p *Pipeline) produce(ctx context.Context, t term, plan Plan, run watermark
 		// They serve the counts alone: a damaged pane must not keep the next from replacing it.
 		m.Checks = append(m.Checks, sink.CheckResult{Name: "compared_to_parent", Detail: "new, changed and left count against nothing: " + unread.Error()})
 	}
-	after, err := p.write(ctx, bound, built, plan.Watermark, &m)
-	if err != nil {
+	if err := p.write(ctx, bound, built, before, plan.Watermark, &m); err != nil {
 		return sink.Manifest{}, err
 	}
 	lap("documents")
 	p.at("data")
-	m.Counts.New, m.Counts.Changed, m.Counts.Left = compare(before, after)
 	m.Counts.Late = int64(len(p.late.found) + len(p.late.missed))
-	p.digests.pending = after
 	m.TimingsMS = timings
 	if err := p.guard(&m, built); err != nil {
 		return m, err
@@ -198,31 +196,37 @@ func (p *Pipeline) manifest(t term, plan Plan, run watermark.Run, built builtWin
 }
 
 // write folds the window and writes its files into the run's own prefix.
-func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built builtWindow, n time.Time, m *sink.Manifest) ([]digest, error) {
+func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built builtWindow, before *spool.Data, n time.Time, m *sink.Manifest) error {
 	sources := make([]window.Source, len(built.slices))
 	for i, s := range built.slices {
-		run, err := table.OpenBytes(s.Run, bound.Shape())
+		run, err := table.Open(s.Run, s.Run.Size(), bound.Shape())
 		if err != nil {
-			return nil, fmt.Errorf("open slice of %s: %w", text(s.Start), err)
+			return fmt.Errorf("open slice of %s: %w", text(s.Start), err)
 		}
 		sources[i] = window.Source{Start: s.Start, Run: run}
 	}
 	docs, err := p.writer("part", bound.Schema(), m.RunID, &m.Files)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer docs.Abort()
 	tombstones, err := p.writer("tombstones", parquet.KeyFields(bound.Schema()), m.RunID, &m.Tombstones)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer tombstones.Abort()
-	d := p.newDigester(len(bound.Shape().Keys))
+	d, err := p.newDigester(len(bound.Shape().Keys), before)
+	if err != nil {
+		return err
+	}
+	defer d.spool.Abort() // unless it was sealed
 	err = window.Fold(bound, sources, n, func(out window.Documents) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		d.add(out.Docs)
+		if err := d.add(out.Docs); err != nil {
+			return err
+		}
 		m.Counts.Documents += int64(out.Docs.Len)
 		m.Counts.Tombstones += int64(out.Tombstones.Len)
 		if err := docs.Write(ctx, out.Docs); err != nil {
@@ -231,14 +235,18 @@ func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built builtWin
 		return tombstones.Write(ctx, out.Tombstones)
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, w := range []*parquet.Writer{docs, tombstones} {
 		if _, err := w.Close(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return d.sorted(), nil
+	if p.digests.pending, err = d.finish(); err != nil {
+		return err
+	}
+	m.Counts.New, m.Counts.Changed, m.Counts.Left = d.counts.added, d.counts.changed, d.counts.left
+	return nil
 }
 
 // writer writes files of one kind and lists them in files.
@@ -290,7 +298,7 @@ func (p *Pipeline) commit(ctx context.Context, t term, run watermark.Run, ref si
 	}
 	p.seen.head, p.seen.live, p.seen.ref = head, &m, ref
 	p.at("current")
-	p.digests.ref, p.digests.docs, p.digests.ok = ref, p.digests.pending, true
+	p.digests.replace(ref)
 	for _, s := range p.telling {
 		s.told = true
 	}

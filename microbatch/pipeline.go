@@ -35,6 +35,7 @@ import (
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/scan"
 	"github.com/deltad/deltad/microbatch/source"
+	"github.com/deltad/deltad/microbatch/spool"
 	"github.com/deltad/deltad/microbatch/window"
 	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
@@ -89,11 +90,18 @@ type Settings struct {
 	Retain         sink.Retain
 	Timeout        time.Duration
 	Workers        int
-	// CacheBytes bounds the slices kept in memory; 0 keeps only the newest.
+	// CacheBytes bounds the slices kept, in memory or on disk; 0 keeps only the
+	// newest.
 	CacheBytes int64
-	// TempDir is where large output files wait for their upload; empty is the
-	// system's.
+	// Memory is what slices and the like may hold in memory, shared by all
+	// pipelines of a process; what is beyond goes to files in TempDir (empty:
+	// the system's), as do large output files before their upload. Nil is no
+	// bound.
+	Memory  *spool.Budget
 	TempDir string
+	// TableBytes bounds the table of one slice being built, of which there are
+	// up to Workers at a time; 0 is no bound.
+	TableBytes int64
 	// NoCache reads everything anew in every run.
 	NoCache bool
 
@@ -144,6 +152,7 @@ func New(set Settings) *Pipeline {
 		set: set,
 		slicer: slicer{
 			program: set.Program, format: set.Format, row: set.Row, limits: set.ScanLimits, open: set.Open,
+			dir: set.TempDir, memory: set.Memory, tableBytes: set.TableBytes,
 		},
 		cache:     newSliceCache(set.CacheBytes),
 		poke:      make(chan struct{}, 1),

@@ -1,7 +1,6 @@
 package microbatch
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,7 @@ import (
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/scan"
-	"github.com/deltad/deltad/microbatch/table"
+	"github.com/deltad/deltad/microbatch/spool"
 	"github.com/deltad/deltad/partition"
 )
 
@@ -19,8 +18,8 @@ import (
 // types it was built at.
 type Slice struct {
 	Start time.Time
-	// Run is the run's bytes.
-	Run []byte
+	// Run is the run's bytes, in memory or in a file.
+	Run *spool.Data
 	// Observed are the types of the read columns in these objects, Built those
 	// the run was made at: Observed widened by what the window holds besides.
 	Observed, Built []column.Type
@@ -75,6 +74,11 @@ type slicer struct {
 	row     scan.RowPolicy
 	limits  scan.Limits
 	open    Opener
+	// dir is where spools put their files, memory what they share; tableBytes
+	// is what the table of one slice being built may hold, 0 for any amount.
+	dir        string
+	memory     *spool.Budget
+	tableBytes int64
 }
 
 // request asks for the program's columns as the given types (nil: as found).
@@ -164,14 +168,14 @@ func (s *slicer) buildAt(ctx context.Context, in Input, types []column.Type) (*S
 	if err != nil {
 		return nil, errMisfit // the objects to blame are not known yet
 	}
-	t := table.New(bound.Shape())
-	lifter, err := bound.NewLifter(t, in.Start)
+	b, err := s.newBuilder(bound, in.Start)
 	if err != nil {
 		return nil, err
 	}
+	defer b.drop()
 	for _, o := range in.Objects {
 		blob, paths := s.open(o)
-		rows, observed, err := s.lift(ctx, slice, lifter, blob, s.request(paths, nil), types)
+		rows, observed, err := s.lift(ctx, slice, b, blob, s.request(paths, nil), types)
 		switch {
 		case errors.Is(err, errMisfit), errors.Is(err, scan.ErrRetype):
 			return nil, errMisfit
@@ -185,7 +189,7 @@ func (s *slicer) buildAt(ctx context.Context, in Input, types []column.Type) (*S
 		}
 		slice.Objects = append(slice.Objects, ReadObject{Object: o, Rows: rows, Observed: observed})
 	}
-	return slice, slice.write(t)
+	return slice, slice.finish(b)
 }
 
 // buildObserved is build in two passes: the first tells the types.
@@ -222,26 +226,24 @@ func (s *slicer) buildObserved(ctx context.Context, in Input, hint []column.Type
 	if err != nil {
 		return nil, s.blame(slice, err)
 	}
-	t := table.New(bound.Shape())
-	lifter, err := bound.NewLifter(t, in.Start)
+	b, err := s.newBuilder(bound, in.Start)
 	if err != nil {
 		return nil, err
 	}
+	defer b.drop()
 	for i, o := range in.Objects {
-		if slice.Objects[i].Rows, _, err = s.lift(ctx, slice, lifter, blobs[i], s.request(paths[i], built), nil); err != nil {
+		if slice.Objects[i].Rows, _, err = s.lift(ctx, slice, b, blobs[i], s.request(paths[i], built), nil); err != nil {
 			return nil, &ObjectError{o, err}
 		}
 	}
-	return slice, slice.write(t)
+	return slice, slice.finish(b)
 }
 
-// write makes the slice's run from the table.
-func (slice *Slice) write(t *table.Table) error {
-	var run bytes.Buffer
-	if _, err := t.WriteRun(&run, table.Options{}); err != nil {
+// finish makes the slice's run.
+func (slice *Slice) finish(b *builder) (err error) {
+	if slice.Run, err = b.finish(); err != nil {
 		return fmt.Errorf("write slice of %s: %w", text(slice.Start), err)
 	}
-	slice.Run = run.Bytes()
 	return nil
 }
 
@@ -257,31 +259,31 @@ func (s *slicer) blame(slice *Slice, err error) error {
 
 // lift reads one object into the lifter's table and returns its rows and
 // types. With want, batches of other types are errMisfit.
-func (s *slicer) lift(ctx context.Context, slice *Slice, lifter *index.Lifter, blob scan.Blob, req scan.Request, want []column.Type) (int64, []column.Type, error) {
+func (s *slicer) lift(ctx context.Context, slice *Slice, b *builder, blob scan.Blob, req scan.Request, want []column.Type) (int64, []column.Type, error) {
 	reject := func(r Reject) {
 		slice.Rejected++
 		if len(slice.Rejects) < maxRejects {
 			slice.Rejects = append(slice.Rejects, r)
 		}
 	}
-	lifter.Reject = nil
+	b.lifter.Reject = nil
 	if s.row == scan.Reject {
 		req.Reject = func(r scan.RejectedRow) {
 			reject(Reject{Key: blob.Key(), Row: r.Line, Reason: r.Reason, Text: string(r.Text)})
 		}
-		lifter.Reject = func(r index.BadRow) { reject(Reject{Key: blob.Key(), Row: r.Row + 1, Reason: r.Reason}) }
+		b.lifter.Reject = func(r index.BadRow) { reject(Reject{Key: blob.Key(), Row: r.Row + 1, Reason: r.Reason}) }
 	}
 	var rows int64
-	result, err := scan.Scan(ctx, blob, req, func(b *column.Batch) error {
+	result, err := scan.Scan(ctx, blob, req, func(batch *column.Batch) error {
 		if want != nil {
-			fitted, ok := fit(b, want)
+			fitted, ok := fit(batch, want)
 			if !ok {
 				return errMisfit
 			}
-			b = fitted
+			batch = fitted
 		}
-		stats, err := lifter.Add(b, rows)
-		rows += int64(b.Len)
+		stats, err := b.add(batch, rows)
+		rows += int64(batch.Len)
 		slice.NullEventTimes += stats.NullEventTime
 		return err
 	})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/scan"
+	"github.com/deltad/deltad/microbatch/spool"
 	"github.com/deltad/deltad/partition"
 )
 
@@ -121,8 +123,8 @@ func TestOnePassEqualsTwo(t *testing.T) {
 		if err != nil {
 			return
 		}
-		if !bytes.Equal(one.Run, two.Run) || !sameBuilt(one.Built, two.Built) {
-			rt.Fatalf("one pass built %v (%d bytes), two %v (%d bytes)", one.Built, len(one.Run), two.Built, len(two.Run))
+		if !bytes.Equal(runOf(rt, one), runOf(rt, two)) || !sameBuilt(one.Built, two.Built) {
+			rt.Fatalf("one pass built %v (%d bytes), two %v (%d bytes)", one.Built, one.Run.Size(), two.Built, two.Run.Size())
 		}
 		one.Run, two.Run, one.Built, two.Built = nil, nil, nil, nil
 		if !reflect.DeepEqual(one, two) {
@@ -171,8 +173,58 @@ func TestRetypeLateInAnObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	want, err := s.buildObserved(t.Context(), x.input(), nil)
-	if err != nil || !bytes.Equal(got.Run, want.Run) || got.Objects[0].Rows != 5001 {
-		t.Errorf("%d rows, %v, the cold build's bytes: %v", got.Objects[0].Rows, err, bytes.Equal(got.Run, want.Run))
+	if err != nil || !bytes.Equal(runOf(t, got), runOf(t, want)) || got.Objects[0].Rows != 5001 {
+		t.Errorf("%d rows, %v, the cold build's bytes: %v", got.Objects[0].Rows, err, bytes.Equal(runOf(t, got), runOf(t, want)))
+	}
+}
+
+// fataler is what *testing.T and *rapid.T have in common here.
+type fataler interface{ Fatal(args ...any) }
+
+// runOf returns the bytes of a slice's run.
+func runOf(t fataler, s *Slice) []byte {
+	b, err := io.ReadAll(io.NewSectionReader(s.Run, 0, s.Run.Size()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func dataOf(t fataler, n int) *spool.Data {
+	s := spool.New("", nil)
+	if _, err := s.Write(make([]byte, n)); err != nil {
+		t.Fatal(err)
+	}
+	d, err := s.Seal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestSpilledSlicesHaveTheSameBytes: a slice built under any table budget, and
+// kept in memory or in a file, is the slice built with room for everything.
+func TestSpilledSlicesHaveTheSameBytes(t *testing.T) {
+	var body strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&body, `{"k":"k%d","n":%d,"s":"s%d"}`+"\n", i*7919%5000, i, i%13)
+	}
+	x := &texts{bodies: map[string]string{"0": body.String(), "1": body.String()}}
+	roomy := x.slicer(t, scan.NDJSON, scan.Fail)
+	want, err := roomy.build(t.Context(), x.input(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, budget := range []int64{1, 300 << 10, 1 << 20} {
+		tight := x.slicer(t, scan.NDJSON, scan.Fail)
+		tight.tableBytes, tight.memory, tight.dir = budget, spool.NewBudget(budget), t.TempDir()
+		got, err := tight.build(t.Context(), x.input(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(runOf(t, got), runOf(t, want)) {
+			t.Errorf("a table of %d bytes: another run", budget)
+		}
 	}
 }
 
@@ -182,22 +234,22 @@ func TestCacheKeepsToItsBudget(t *testing.T) {
 	c := newSliceCache(3000)
 	id := func(i byte) sliceID { return sliceID{i} }
 	for i := range byte(5) {
-		c.put(id(i), &Slice{Run: make([]byte, 400)}) // 912 each by weight
+		c.put(id(i), &Slice{Run: dataOf(t, 400)}) // 912 each by weight
 	}
 	if c.get(id(0)) != nil || c.get(id(1)) != nil || c.get(id(2)) == nil || c.get(id(4)) == nil {
 		t.Error("want the three newest")
 	}
 	c.get(id(2))
-	c.put(id(5), &Slice{Run: make([]byte, 400)})
+	c.put(id(5), &Slice{Run: dataOf(t, 400)})
 	if c.get(id(2)) == nil || c.get(id(3)) != nil {
 		t.Error("want the one used lately kept")
 	}
-	c.put(id(5), &Slice{Run: make([]byte, 1<<20)})
+	c.put(id(5), &Slice{Run: dataOf(t, 1<<20)})
 	if c.get(id(5)) == nil || c.mu.order.Len() != 1 || c.mu.used < 1<<20 {
 		t.Errorf("%d slices of %d bytes, want only the newest", c.mu.order.Len(), c.mu.used)
 	}
-	c.put(id(5), &Slice{})
-	if c.mu.used != weight(&Slice{}) {
+	c.put(id(5), &Slice{Run: dataOf(t, 0)})
+	if c.mu.used != weight(&Slice{Run: dataOf(t, 0)}) {
 		t.Errorf("%d bytes in use after a replacement", c.mu.used)
 	}
 }

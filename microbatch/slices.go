@@ -26,8 +26,8 @@ func idOfInput(in Input) sliceID {
 	return sha256.Sum256([]byte(in.Start.UTC().Format(time.RFC3339Nano) + hex.EncodeToString(mark[:])))
 }
 
-// sliceCache keeps recently used slices in memory up to a budget in bytes. It
-// is safe for concurrent use, and any slice may be missing at any time.
+// sliceCache keeps recently used slices up to a budget in bytes; whether they
+// are in memory is for their spools to decide. It is safe for concurrent use, and any slice may be missing at any time.
 type sliceCache struct {
 	budget int64
 	mu     struct {
@@ -80,9 +80,9 @@ func (c *sliceCache) drop(e *list.Element) {
 	c.mu.used -= weight(v.slice)
 }
 
-// weight estimates the memory of a slice.
+// weight estimates the room a slice takes, in memory or on disk.
 func weight(s *Slice) int64 {
-	return int64(len(s.Run)) + int64(len(s.Objects))*256 + int64(len(s.Rejects))*512 + 512
+	return s.Run.Size() + int64(len(s.Objects))*256 + int64(len(s.Rejects))*512 + 512
 }
 
 // window is the slices of a run, all built at the same types.

@@ -52,10 +52,9 @@ type App struct {
 	Metrics  *Metrics
 	Instance string
 
-	options    Options
-	ids        *ids
-	workers    int
-	cacheBytes int64
+	options Options
+	ids     *ids
+	budget  budget
 
 	mu struct {
 		sync.Mutex
@@ -103,11 +102,16 @@ func prepare(c *configs.Config, o Options) (*App, error) {
 		Config: c, Log: o.Log, Metrics: NewMetrics(), options: o, ids: newIDs(),
 		Instance: fmt.Sprintf("%s/%d", host, os.Getpid()),
 	}
-	a.workers, a.cacheBytes = budget(c)
+	a.budget = divide(c)
 	return a, nil
 }
 
 func (a *App) finish(ctx context.Context) error {
+	if dir := a.budget.dir; dir != "" {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("cache.dir: %w", err)
+		}
+	}
 	if _, err := a.State.Migrate(ctx); err != nil {
 		return fmt.Errorf("prepare the state store: %w", err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/deltad/deltad/configs"
+	"github.com/deltad/deltad/microbatch/scan"
+	"github.com/deltad/deltad/microbatch/spool"
 )
 
 // Where a container's memory limit stands, cgroup v2 and v1.
@@ -35,14 +37,35 @@ func Memory(c *configs.Config) int64 {
 	return fallbackMemory
 }
 
-// budget divides the process's limits: workers of each pipeline, bytes of its
-// slice cache.
-func budget(c *configs.Config) (workers int, cacheBytes int64) {
-	workers = c.Limits.Workers
-	if workers == 0 {
-		workers = runtime.GOMAXPROCS(0) // the runtime heeds the cgroup's CPU limit
+// budget is how the process's limits are divided.
+type budget struct {
+	// workers is how many slices of a pipeline are built at a time.
+	workers int
+	// spools is what slices and digests of all pipelines hold in memory.
+	spools *spool.Budget
+	// table and scan bound one slice being built.
+	table int64
+	scan  scan.Limits
+	// slices bounds those kept of each pipeline, in memory or in dir.
+	slices int64
+	dir    string
+}
+
+// divide gives a quarter of the memory to what is kept, a quarter to the
+// tables of slices being built, a quarter to the decoders that feed them; the
+// rest is for merging, writing and the runtime.
+func divide(c *configs.Config) budget {
+	memory, pipelines := Memory(c), int64(max(1, len(c.Pipelines)))
+	b := budget{workers: c.Limits.Workers, spools: spool.NewBudget(memory / 4), dir: c.Cache.Dir}
+	if b.workers == 0 {
+		b.workers = runtime.GOMAXPROCS(0) // the runtime heeds the cgroup's CPU limit
 	}
-	return workers, Memory(c) / 4 / int64(max(1, len(c.Pipelines)))
+	share := memory / 4 / (int64(b.workers) * pipelines)
+	b.table = max(share, 1<<20)
+	b.scan.RowGroup = min(max(share, 16<<20), 512<<20)
+	b.scan.Page = int(min(max(share/2, 8<<20), 64<<20))
+	b.slices = int64(c.Cache.Size) / pipelines
+	return b
 }
 
 // LimitHeap tells the runtime the memory budget, so that the collector works

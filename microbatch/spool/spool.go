@@ -1,0 +1,227 @@
+// Package spool keeps bytes that are written once and read often: in memory
+// while the process's budget allows it, in a temporary file otherwise. Nobody
+// who reads can tell the difference.
+//
+// Invariants:
+//
+//  1. The bytes of all spools in memory together stay within the Budget, but
+//     for what a Write that is going on holds.
+//  2. A temporary file has no name: it is removed as soon as it is open, so
+//     that no crash leaves it behind. Its space is given back when the Data is
+//     closed or collected.
+//  3. Data is immutable and safe for concurrent reads.
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// Budget is the memory that spools may hold together. A nil Budget allows
+// everything.
+type Budget struct {
+	left   atomic.Int64
+	onDisk atomic.Int64
+}
+
+// NewBudget returns a budget of bytes.
+func NewBudget(bytes int64) *Budget {
+	b := &Budget{}
+	b.left.Store(bytes)
+	return b
+}
+
+// take reserves n bytes if there are as many.
+func (b *Budget) take(n int64) bool {
+	if b == nil {
+		return true
+	}
+	for {
+		left := b.left.Load()
+		if left < n {
+			return false
+		}
+		if b.left.CompareAndSwap(left, left-n) {
+			return true
+		}
+	}
+}
+
+func (b *Budget) give(n int64) {
+	if b != nil {
+		b.left.Add(n)
+	}
+}
+
+// Left is how many bytes may still be held in memory.
+func (b *Budget) Left() int64 { return b.left.Load() }
+
+// OnDisk is how many bytes live in temporary files.
+func (b *Budget) OnDisk() int64 { return b.onDisk.Load() }
+
+// Spool takes bytes in order. It is for one goroutine.
+type Spool struct {
+	dir    string
+	budget *Budget
+	taken  int64
+	mem    []byte
+	file   *os.File
+	size   int64
+	err    error
+}
+
+// chunk is what a spool reserves at a time.
+const chunk = 64 << 10
+
+// New returns an empty spool whose temporary file, if it needs one, is made in
+// dir (empty: the system's). It does no I/O.
+func New(dir string, budget *Budget) *Spool { return &Spool{dir: dir, budget: budget} }
+
+// Write implements io.Writer. After an error the spool stays failed.
+func (s *Spool) Write(b []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	if s.file == nil && !s.room(len(b)) {
+		if s.err = s.toFile(); s.err != nil {
+			return 0, s.err
+		}
+	}
+	if s.file == nil {
+		s.mem = append(s.mem, b...)
+		s.size += int64(len(b))
+		return len(b), nil
+	}
+	n, err := s.file.Write(b)
+	s.size += int64(n)
+	if err != nil {
+		s.err = fmt.Errorf("write temporary file: %w", err)
+	}
+	return n, s.err
+}
+
+// room reserves memory for n more bytes.
+func (s *Spool) room(n int) bool {
+	need := int64(len(s.mem)+n) - s.taken
+	if need <= 0 {
+		return true
+	}
+	need = (need + chunk - 1) / chunk * chunk
+	if !s.budget.take(need) {
+		return false
+	}
+	s.taken += need
+	return true
+}
+
+// toFile moves what is in memory to a file without a name.
+func (s *Spool) toFile() error {
+	f, err := os.CreateTemp(s.dir, "deltad-*")
+	if err != nil {
+		return fmt.Errorf("make temporary file: %w", err)
+	}
+	if err := os.Remove(f.Name()); err != nil { // invariant 2
+		return errors.Join(fmt.Errorf("unlink temporary file: %w", err), f.Close())
+	}
+	if _, err := f.Write(s.mem); err != nil {
+		return errors.Join(fmt.Errorf("write temporary file: %w", err), f.Close())
+	}
+	s.file, s.mem = f, nil
+	s.budget.give(s.taken)
+	s.taken = 0
+	return nil
+}
+
+// Abort gives everything back; the spool must not be used again.
+func (s *Spool) Abort() {
+	s.budget.give(s.taken)
+	if s.file != nil {
+		_ = s.file.Close() // it has no name: closing is removing
+	}
+	s.mem, s.file, s.taken, s.err = nil, nil, 0, errors.New("spool was aborted")
+}
+
+// Seal ends the writing and returns the bytes; the spool must not be used
+// again.
+func (s *Spool) Seal() (*Data, error) {
+	if s.err != nil {
+		err := s.err
+		s.Abort()
+		return nil, err
+	}
+	held := &holding{budget: s.budget, taken: s.taken, file: s.file, size: s.size}
+	if s.file != nil && s.budget != nil {
+		s.budget.onDisk.Add(s.size)
+	}
+	d := &Data{mem: s.mem, file: s.file, size: s.size, held: held}
+	// Slices are shared by a cache and by runs; whoever lets go last would have
+	// to count. The collector does.
+	d.cleanup = runtime.AddCleanup(d, (*holding).release, held)
+	s.mem, s.file, s.taken, s.err = nil, nil, 0, errors.New("spool was sealed")
+	return d, nil
+}
+
+// holding is what a Data has of the machine.
+type holding struct {
+	once   sync.Once
+	budget *Budget
+	taken  int64
+	file   *os.File
+	size   int64
+}
+
+func (h *holding) release() {
+	h.once.Do(func() {
+		h.budget.give(h.taken)
+		if h.file != nil {
+			_ = h.file.Close() // it has no name: closing is removing
+			if h.budget != nil {
+				h.budget.onDisk.Add(-h.size)
+			}
+		}
+	})
+}
+
+// Data is what was written.
+type Data struct {
+	mem     []byte
+	file    *os.File
+	size    int64
+	held    *holding
+	cleanup runtime.Cleanup
+}
+
+// Size is the number of bytes.
+func (d *Data) Size() int64 { return d.size }
+
+// InMemory is the number of bytes held in memory: all or none.
+func (d *Data) InMemory() int64 { return int64(len(d.mem)) }
+
+// ReadAt implements io.ReaderAt.
+func (d *Data) ReadAt(p []byte, off int64) (int, error) {
+	if d.file != nil {
+		n, err := d.file.ReadAt(p, off)
+		runtime.KeepAlive(d) // the file is closed when d is collected
+		return n, err
+	}
+	if off < 0 || off > int64(len(d.mem)) {
+		return 0, fmt.Errorf("read at %d of %d bytes: %w", off, len(d.mem), io.ErrUnexpectedEOF)
+	}
+	n := copy(p, d.mem[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// Close gives memory and file back at once. It must not be read after.
+func (d *Data) Close() {
+	d.cleanup.Stop()
+	d.held.release()
+	d.mem, d.file = nil, nil
+}
