@@ -67,7 +67,7 @@ func (c *cli) runDaemon(ctx context.Context, o daemon.Options) error {
 	if cerr := a.Close(); err == nil {
 		err = cerr
 	}
-	if err != nil || context.Cause(life) != errRestart {
+	if err != nil || !errors.Is(context.Cause(life), errRestart) {
 		return failed(err)
 	}
 	if restartMode(a.Config.Restart.Mode, os.Getpid(), os.LookupEnv) == configs.RestartExit {

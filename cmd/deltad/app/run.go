@@ -58,7 +58,7 @@ func (c *cli) runCommand() *cobra.Command {
 func (c *cli) serve(ctx context.Context, a *daemon.App) error {
 	if err := c.patiently(ctx, "probe the outputs", func() error { return a.Probe(ctx) }); err != nil {
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // a stop while waiting is no failure
 		}
 		return err
 	}
