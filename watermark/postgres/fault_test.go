@@ -259,6 +259,39 @@ func TestB34BlackHole(t *testing.T) {
 	}
 }
 
+// TestB34DyingConnectionsFreeThePool loses the network under every connection
+// that the pool may have: the first call after it is back goes through, though
+// the lost ones still wait for an answer.
+func TestB34DyingConnectionsFreeThePool(t *testing.T) {
+	ctx := watermarktest.Context(t)
+	const limit, size = 700 * time.Millisecond, 3
+	b := newBase(t, func(o *Options) { o.CallTimeout, o.MaxConns = limit, size })
+	direct := watermarktest.Migrated(t, b)
+	l := watermarktest.Acquire(t, direct, "ads", watermark.RoleDelta)
+	p := newProxy(t, b.url)
+	s := b.at(t, p.dsn)
+	lost := func(data []byte) verdict {
+		if bytes.Contains(data, []byte("begin isolation")) {
+			return swallow
+		}
+		return pass
+	}
+	p.rule.Store(&lost)
+	var wg sync.WaitGroup
+	for range size {
+		wg.Go(func() {
+			if err := s.Renew(ctx, l); !errors.Is(err, watermark.ErrUnavailable) {
+				t.Errorf("renew into a black hole: %v, want unavailable", err)
+			}
+		})
+	}
+	wg.Wait()
+	p.rule.Store(nil)
+	if err := s.Renew(ctx, l); err != nil {
+		t.Fatalf("renew after the network is back: %v", err)
+	}
+}
+
 // TestB34ReadOnlyServer meets sessions that cannot write, as a failover leaves
 // them behind.
 func TestB34ReadOnlyServer(t *testing.T) {

@@ -197,8 +197,16 @@ func (d *database) rollback(ctx context.Context, tx pgx.Tx) {
 // readOnly is the SQLSTATE of a write on a server that stopped being primary.
 const readOnly = "25006"
 
-// discard drops connections that lead to a server which cannot write any more.
+// discard drops connections that lead to a server which cannot write any more,
+// and takes broken ones out of the pool at once.
 func (d *database) discard(ctx context.Context, conn *pgxpool.Conn, err error) {
+	if conn.Conn().IsClosed() {
+		// pgx says goodbye in the background, for up to 15 s where nobody
+		// answers, and the pool would count the connection as long: a lost
+		// network would fill it beyond the time of a lease.
+		conn.Hijack()
+		return
+	}
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) || pg.Code != readOnly {
 		return
