@@ -4,7 +4,7 @@ import "github.com/deltad/deltad/sink"
 
 // etag is what the store compares. Every body carries a fresh change id, so it stands for all of it.
 func (x *explorer) etag(c current) uint8 {
-	if x.bodyWithoutIdentity && c.version != noPresent {
+	if x.bodyWithoutIdentity && c.version != absent {
 		return 1 + (c.pane<<4 | c.condemned>>1)
 	}
 	return c.change
@@ -25,7 +25,7 @@ func (x *explorer) put(t *state, q request) bool {
 	}
 	was, now := t.cur, q.body
 	t.cur = now
-	if was.version != noPresent && x.ownerOf(was).Fences(x.ownerOf(now)) {
+	if was.version != absent && x.ownerOf(was).Fences(x.ownerOf(now)) {
 		x.fail("a fenced writer of epoch %d replaced CURRENT of epoch %d", now.epoch, was.epoch)
 	}
 	if now.version != was.version+1 {
@@ -175,7 +175,7 @@ func (x *explorer) attempt(s *state, l *leader) sink.Attempt {
 func (x *explorer) visible(s *state, c current) sink.Head {
 	h := x.head(s, c)
 	if x.constantChangeID && h.Exists {
-		h.ChangeID, h.ETag = x.words[0], x.words[c.change]
+		h.ChangeID = x.words[0]
 	}
 	return h
 }

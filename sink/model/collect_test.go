@@ -62,7 +62,7 @@ func (x *explorer) condemn(s *state, i int) {
 	n.want.condemned = l.seen.condemned&^l.drop | l.condemn
 	n.purpose, n.pc = collect, toSend
 	x.stamp(&t, n)
-	if err := sink.Transition(x.head(&t, n.seen).Current, x.withReason(x.current(&t, n.want), sink.Collect)); err != nil {
+	if err := sink.Transition(x.head(&t, n.seen).Current, x.current(&t, n.want)); err != nil {
 		x.fail("a collection plans what is not allowed: %v", err)
 	}
 	x.emit(step{kind: endsCollection, epoch: l.epoch}, &t)
@@ -71,9 +71,4 @@ func (x *explorer) condemn(s *state, i int) {
 		t.leaders[i].pc = ready
 		x.emit(step{kind: leavesToPublish, epoch: l.epoch}, &t)
 	}
-}
-
-func (x *explorer) withReason(c sink.Current, r sink.Reason) sink.Current {
-	c.Reason = r
-	return c
 }

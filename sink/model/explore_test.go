@@ -22,11 +22,11 @@ type explorer struct {
 	table   []uint32 // open addressing: index + 1
 	seed    maphash.Seed
 
-	edges  int
-	at     uint32 // the state being expanded
-	last   step   // the step that broke bad
-	capped bool
-	bad    string // the property that is broken
+	edges int
+	taken [len(stepNames)]int // edges of each kind
+	at    uint32              // the state being expanded
+	last  step                // the step that broke bad
+	bad   string              // the property that is broken
 }
 
 const chunk = 1 << 14
@@ -44,8 +44,8 @@ func (x *explorer) state(i uint32) *state { return &x.states[i/chunk][i%chunk] }
 func (x *explorer) run() {
 	x.add(state{}, step{})
 	for n := uint32(0); int(n) < len(x.parents) && x.bad == ""; n++ {
-		if x.capped = len(x.parents) > maxStates; x.capped {
-			return
+		if len(x.parents) > maxStates {
+			x.fail("more than %d states: the bounds are too wide", maxStates)
 		}
 		x.at = n
 		x.expand(x.state(n))
@@ -56,6 +56,7 @@ func (x *explorer) run() {
 func (x *explorer) emit(st step, t *state) {
 	if x.bad == "" {
 		x.edges++
+		x.taken[st.kind]++
 		x.canonical(t)
 		x.check(t)
 		if x.bad == "" && x.add(*t, st) {

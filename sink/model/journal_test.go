@@ -113,7 +113,7 @@ func (x *explorer) settle(t *state, d *journal, w *walk) (run uint8, done bool) 
 // afterAll asks of every state: if everything stopped now, and one more leader came and did nothing but claim and reconcile, would the
 // journal agree with CURRENT and its ancestors? It stands for a crash of both leaders after every step.
 func (x *explorer) afterAll(s *state) {
-	if s.cur.version == noPresent || s.cur.version == maxCur {
+	if s.cur.version == absent || s.cur.version == maxCur {
 		return
 	}
 	for i := range s.db {
@@ -125,6 +125,7 @@ func (x *explorer) afterAll(s *state) {
 		d.epoch, d.nonce = 1+max(d.epoch, t.cur.epoch), t.freshNonce()
 		open := x.walk(&t, d, t.cur, d.set(published)|d.set(planned) == 0 && d.intent != pending).open
 		t.cur.version++
+		t.cur.reason = claim
 		t.cur.epoch, t.cur.nonce, t.cur.change, t.cur.state = d.epoch, d.nonce, t.freshChange(), uint8(i)
 		w := x.walkOf(&t, d, t.cur)
 		for done := false; !done && x.bad == ""; x.check(&t) {

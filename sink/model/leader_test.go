@@ -74,7 +74,7 @@ func (x *explorer) takeLease(s *state, i int) {
 		d.nonce = 1
 	}
 	l.epoch, l.nonce, l.pc = d.epoch, d.nonce, toClaim
-	if x.settleBeforeClaim && s.cur.version != noPresent {
+	if x.settleBeforeClaim && s.cur.version != absent {
 		l.seen, l.pc = s.cur, toWalk
 	}
 	x.emit(step{kind: takesLease, epoch: l.epoch}, &t)
@@ -88,16 +88,16 @@ func (x *explorer) claim(s *state, i int) {
 	me, owner := x.owner(l.epoch, l.nonce, l.store), x.ownerOf(s.cur)
 	st := step{kind: readsToClaim, epoch: l.epoch}
 	l.purpose = claim
-	foreign := s.cur.version != noPresent && s.cur.state != l.store
-	fences := s.cur.version != noPresent && owner.Fences(me)
+	foreign := s.cur.version != absent && s.cur.state != l.store
+	fences := s.cur.version != absent && owner.Fences(me)
 	switch {
 	case fences && !(x.adoptKeepsEpoch && foreign):
 		t.leaders[i], st.kind = leader{}, isFenced
 	case foreign && s.spent.adoptions == x.adoptions:
 		t.leaders[i], st.kind = leader{}, seesForeignStore
-	case s.cur.version != noPresent && owner.Same(me) && (x.unsettledAssumed || l.unsettled == 0 || s.cur.version > l.unsettled):
+	case s.cur.version != absent && owner.Same(me) && (x.unsettledAssumed || l.unsettled == 0 || s.cur.version > l.unsettled):
 		l.seen, l.unsettled, l.purpose, l.pc = s.cur, 0, 0, toWalk
-	case x.noClaim && s.cur.version != noPresent:
+	case x.noClaim && s.cur.version != absent:
 		l.seen, l.unsettled, l.purpose, l.pc = s.cur, 0, 0, toWalk
 	default:
 		if foreign {
@@ -113,7 +113,7 @@ func (x *explorer) claim(s *state, i int) {
 // stamp makes the change that l wants one of its own.
 func (x *explorer) stamp(t *state, l *leader) {
 	l.want.version, l.want.epoch, l.want.nonce, l.want.state = l.seen.version+1, l.epoch, l.nonce, l.store
-	l.want.change = t.freshChange()
+	l.want.reason, l.want.change = l.purpose, t.freshChange()
 }
 
 // send puts CURRENT. The answer may be lost, the request too, or it arrives later; the leader may give up before it knows.

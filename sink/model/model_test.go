@@ -1,6 +1,10 @@
 package model
 
-import "testing"
+import (
+	"strings"
+	"sync"
+	"testing"
+)
 
 // bounds are what a scenario allows to happen, and how often.
 type bounds struct {
@@ -9,6 +13,7 @@ type bounds struct {
 	pins                                                                       uint8 // runs
 	resetAsked                                                                 bool
 	refining                                                                   bool
+	resuming                                                                   bool // the pipeline may be resumed before the reset, which refuses it then
 	carrying                                                                   bool // condemning may be left to a publish
 	reading                                                                    bool
 	journalFaults                                                              bool
@@ -57,87 +62,144 @@ func (x *explorer) expand(s *state) {
 func explore(t *testing.T, b bounds, m mistakes) *explorer {
 	t.Helper()
 	x := newExplorer(b, m)
-	if x.run(); x.capped {
-		t.Fatalf("more than %d states", maxStates)
-	}
+	x.run()
 	t.Logf("%s", x.report())
 	return x
 }
 
+// all is a window longer than any history: the walk of an empty journal goes back to the first pane.
+const all = lastMark
+
+// TestProtocol: every property holds in every state within the bounds of each scenario, and every step of the model is taken in one.
 func TestProtocol(t *testing.T) {
-	all := uint8(lastMark)
-	for _, c := range []struct {
-		name string
-		bounds
-	}{
-		{"publish", bounds{leases: 3, runs: 2, crashes: 1, faults: 1, window: all}},
-		{"faults", bounds{leases: 2, runs: 2, faults: 2, journalFaults: true, crashes: 1, window: all}},
-		{"refine", bounds{leases: 2, runs: 3, faults: 1, refining: true, window: all}},
-		{"restore", bounds{leases: 3, runs: 3, crashes: 1, restores: 1, window: all}},
-		{"restore faults", bounds{leases: 2, runs: 2, faults: 1, restores: 1, window: all}},
-		{"restore much", bounds{leases: 2, runs: 4, restores: 1, window: 1}},
-		{"reset", bounds{leases: 3, runs: 1, faults: 1, crashes: 1, resetAsked: true, window: all}},
-		{"reset restore", bounds{leases: 2, runs: 3, resetAsked: true, restores: 1, window: 1}},
-		{"rollback", bounds{leases: 3, runs: 3, faults: 1, rollbacks: 1, window: all}},
-		{"collect", bounds{leases: 3, runs: 4, collections: 2, rollbacks: 2, window: all}},
-		{"collect faults", bounds{leases: 2, runs: 3, collections: 2, faults: 1, rollbacks: 1, crashes: 1, window: all}},
-		{"collect carried", bounds{leases: 2, runs: 4, collections: 3, carrying: true, rollbacks: 1, pins: 2, window: all}},
-		{"collect reset", bounds{leases: 2, runs: 4, collections: 2, resetAsked: true, rollbacks: 2, window: all}},
-		{"collect restore", bounds{leases: 2, runs: 3, collections: 2, rollbacks: 1, restores: 1, window: all}},
-		{"reader", bounds{leases: 2, runs: 3, collections: 2, rollbacks: 1, reading: true, window: all}},
-		{"adopt", bounds{leases: 3, runs: 2, adoptions: 2, faults: 1, twoStores: true, window: all}},
-		{"adopt much", bounds{leases: 3, runs: 4, adoptions: 2, twoStores: true, window: 1}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			if x := explore(t, c.bounds, mistakes{}); x.bad != "" {
-				t.Error("a property is broken")
-			}
-		})
+	var mu sync.Mutex
+	var states, edges int
+	var taken [len(stepNames)]int
+	t.Run("scenarios", func(t *testing.T) {
+		for _, c := range []struct {
+			name string
+			bounds
+		}{
+			{"publish", bounds{leases: 3, runs: 2, crashes: 1, faults: 1, window: all}},
+			{"many leaders", bounds{leases: 4, runs: 2, faults: 1, window: all}},
+			{"faults", bounds{leases: 2, runs: 2, faults: 2, journalFaults: true, crashes: 1, window: all}},
+			{"faults of claims", bounds{leases: 3, runs: 1, faults: 2, window: all}},
+			{"refine", bounds{leases: 2, runs: 3, faults: 1, refining: true, window: all}},
+			{"restore", bounds{leases: 3, runs: 3, crashes: 1, restores: 1, window: all}},
+			{"restore and faults", bounds{leases: 2, runs: 2, faults: 1, crashes: 1, restores: 1, window: all}},
+			{"restore of much", bounds{leases: 2, runs: 4, restores: 1, window: 1}},
+			{"reset", bounds{leases: 3, runs: 1, faults: 1, crashes: 1, resetAsked: true, window: all}},
+			{"reset refused", bounds{leases: 2, runs: 2, faults: 1, resetAsked: true, resuming: true, window: all}},
+			{"reset and restore", bounds{leases: 2, runs: 3, resetAsked: true, restores: 1, window: 1}},
+			{"rollback", bounds{leases: 3, runs: 3, faults: 1, rollbacks: 1, window: all}},
+			{"collect", bounds{leases: 3, runs: 4, collections: 2, rollbacks: 2, window: all}},
+			{"collect and faults", bounds{leases: 2, runs: 3, collections: 2, faults: 1, rollbacks: 1, crashes: 1, window: all}},
+			{"collect by publishing", bounds{leases: 2, runs: 4, collections: 3, carrying: true, rollbacks: 1, pins: 2, window: all}},
+			{"collect and reset", bounds{leases: 2, runs: 4, collections: 2, resetAsked: true, rollbacks: 2, window: all}},
+			{"collect and restore", bounds{leases: 2, runs: 3, collections: 2, rollbacks: 1, restores: 1, window: all}},
+			{"everything", bounds{leases: 2, runs: 2, rollbacks: 1, collections: 1, resetAsked: true, restores: 1, crashes: 1, window: all}},
+			{"reader", bounds{leases: 2, runs: 3, collections: 2, rollbacks: 1, reading: true, window: all}},
+			{"adopt", bounds{leases: 3, runs: 2, adoptions: 2, faults: 1, twoStores: true, window: all}},
+			{"adopt much", bounds{leases: 3, runs: 4, adoptions: 2, twoStores: true, window: 1}},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				x := explore(t, c.bounds, mistakes{})
+				if x.bad != "" {
+					t.Error("a property is broken")
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				states, edges = states+len(x.parents), edges+x.edges
+				for kind, n := range x.taken {
+					taken[kind] += n
+				}
+			})
+		}
+	})
+	t.Logf("%d states, %d steps", states, edges)
+	for kind, n := range taken {
+		if n == 0 && stepNames[kind] != "" {
+			t.Errorf("no scenario ever takes the step %q", stepNames[kind])
+		}
 	}
 }
 
+// TestMistakesAreCaught: each way to get the protocol wrong breaks a property within small bounds, by a trace a person can read.
 func TestMistakesAreCaught(t *testing.T) {
-	all := uint8(lastMark)
 	for _, c := range []struct {
 		name string
 		mistakes
 		bounds
 		want string // what breaks
 	}{
-		{"plain put", mistakes{plainPut: true}, bounds{leases: 2, runs: 1, window: all}, ""},
-		{"body without identity", mistakes{bodyWithoutIdentity: true}, bounds{leases: 2, runs: 1, faults: 1, window: all}, ""},
-		{"constant change id", mistakes{constantChangeID: true}, bounds{leases: 1, runs: 1, faults: 1, window: all}, ""},
-		{"no claim", mistakes{noClaim: true}, bounds{leases: 2, runs: 2, window: all}, ""},
-		{"journal first", mistakes{journalFirst: true}, bounds{leases: 1, runs: 1, window: all}, ""},
-		{"data last", mistakes{dataLast: true}, bounds{leases: 1, runs: 1, window: all}, ""},
-		{"refusal believed", mistakes{refusalBelieved: true}, bounds{leases: 1, runs: 1, faults: 1, window: all}, ""},
-		{"no nonce", mistakes{noNonce: true}, bounds{leases: 3, runs: 2, restores: 1, window: all}, ""},
-		{"ignore parents", mistakes{ignoreParents: true}, bounds{leases: 2, runs: 2, restores: 1, window: all}, ""},
-		{"ignore current", mistakes{ignoreCurrent: true}, bounds{leases: 2, runs: 1, crashes: 1, window: all}, ""},
-		{"condemn in journal", mistakes{condemnInJournal: true}, bounds{leases: 2, runs: 3, collections: 1, rollbacks: 1, restores: 1, window: all}, ""},
-		{"delete uncondemned", mistakes{deleteUncondemned: true}, bounds{leases: 2, runs: 3, collections: 1, rollbacks: 1, window: all}, ""},
-		{"ignore pins", mistakes{ignorePins: true}, bounds{leases: 1, runs: 2, collections: 2, pins: 2, window: all}, ""},
-		{"ignore borrowed data", mistakes{ignoreBorrowedData: true}, bounds{leases: 1, runs: 1, collections: 2, resetAsked: true, window: all}, ""},
-		{"settle before claim", mistakes{settleBeforeClaim: true}, bounds{leases: 2, runs: 1, window: all}, ""},
-		{"fresh resend", mistakes{freshResend: true}, bounds{leases: 1, runs: 1, faults: 1, window: all}, ""},
-		{"short walk", mistakes{shortWalk: true}, bounds{leases: 2, runs: 4, restores: 1, window: 1}, ""},
-		{"empty too soon", mistakes{emptyTooSoon: true}, bounds{leases: 1, runs: 3, restores: 1, window: 1}, ""},
-		{"adopt keeps epoch", mistakes{adoptKeepsEpoch: true}, bounds{leases: 3, runs: 1, adoptions: 1, twoStores: true, window: 1}, ""},
-		{"rollback forgets", mistakes{rollbackForgets: true}, bounds{leases: 2, runs: 4, collections: 2, rollbacks: 2, resetAsked: true, window: all}, ""},
-		{"rollback names old pane", mistakes{rollbackNamesOldPane: true}, bounds{leases: 1, runs: 3, rollbacks: 1, window: all}, ""},
-		{"reset reuses run", mistakes{resetReusesRun: true}, bounds{leases: 2, runs: 1, crashes: 1, resetAsked: true, window: all}, ""},
-		{"reset takes fresh run", mistakes{resetTakesFreshRun: true}, bounds{leases: 2, runs: 1, crashes: 1, resetAsked: true, window: all}, ""},
-		{"unsettled assumed", mistakes{unsettledAssumed: true}, bounds{leases: 1, runs: 2, faults: 1, window: all}, ""},
-		{"journal unasked", mistakes{journalUnasked: true}, bounds{leases: 1, runs: 2, restores: 1, window: all}, ""},
-		{"newest first", mistakes{newestFirst: true}, bounds{leases: 2, runs: 2, restores: 1, window: all, crashes: 1}, ""},
-		{"replan keeps status", mistakes{replanKeepsStatus: true}, bounds{leases: 2, runs: 1, resetAsked: true, window: all}, ""},
-		{"reader skips missing", mistakes{readerSkipsMissing: true}, bounds{leases: 1, runs: 2, collections: 2, reading: true, window: all}, ""},
+		{"plain put", mistakes{plainPut: true}, bounds{leases: 2, runs: 1, window: all},
+			"version 1 followed version 1"},
+		{"body without identity", mistakes{bodyWithoutIdentity: true}, bounds{leases: 2, runs: 1, faults: 1, window: all},
+			"a fenced writer"},
+		{"constant change id", mistakes{constantChangeID: true}, bounds{leases: 1, runs: 1, faults: 1, window: all},
+			"published of run 1, which no reader could ever see"},
+		{"no claim", mistakes{noClaim: true}, bounds{leases: 2, runs: 2, window: all},
+			"abandoned of run 1, which was published"},
+		{"journal first", mistakes{journalFirst: true}, bounds{leases: 1, runs: 1, window: all},
+			"published of run 1, which no reader could ever see"},
+		{"data last", mistakes{dataLast: true}, bounds{leases: 1, runs: 1, window: all},
+			"CURRENT names data that does not exist"},
+		{"refusal believed", mistakes{refusalBelieved: true}, bounds{leases: 1, runs: 1, faults: 1, window: all},
+			"failed of run 1, which was published"},
+		{"no nonce", mistakes{noNonce: true}, bounds{leases: 3, runs: 2, restores: 1, window: all},
+			"abandoned of run 1, which was published"},
+		{"ignore parents", mistakes{ignoreParents: true}, bounds{leases: 2, runs: 2, restores: 1, window: all},
+			"left run 1, an ancestor of CURRENT, as nothing"},
+		{"ignore current", mistakes{ignoreCurrent: true}, bounds{leases: 2, runs: 1, crashes: 1, window: all},
+			"abandoned of run 1, which was published"},
+		{"condemn in journal", mistakes{condemnInJournal: true},
+			bounds{leases: 2, runs: 3, collections: 1, rollbacks: 1, restores: 1, window: all},
+			"CURRENT names data that does not exist"},
+		{"delete uncondemned", mistakes{deleteUncondemned: true}, bounds{leases: 2, runs: 3, collections: 1, rollbacks: 1, window: all},
+			"CURRENT names data that does not exist"},
+		{"ignore pins", mistakes{ignorePins: true}, bounds{leases: 1, runs: 2, collections: 2, pins: 2, window: all},
+			"the data of run 1, which is pinned, was deleted"},
+		{"ignore borrowed data", mistakes{ignoreBorrowedData: true},
+			bounds{leases: 1, runs: 1, collections: 2, resetAsked: true, window: all},
+			"CURRENT names data that is condemned"},
+		{"settle before claim", mistakes{settleBeforeClaim: true}, bounds{leases: 2, runs: 1, window: all},
+			"abandoned of run 1, which was published"},
+		{"fresh resend", mistakes{freshResend: true}, bounds{leases: 1, runs: 1, faults: 1, window: all},
+			"failed of run 1, which was published"},
+		{"short walk", mistakes{shortWalk: true}, bounds{leases: 2, runs: 4, restores: 1, window: 1},
+			"unknown of run 1, which was published"},
+		{"empty too soon", mistakes{emptyTooSoon: true}, bounds{leases: 1, runs: 3, restores: 1, window: 1},
+			"unknown of run 1, which was published"},
+		{"adopt keeps epoch", mistakes{adoptKeepsEpoch: true}, bounds{leases: 3, runs: 1, adoptions: 1, twoStores: true, window: 1},
+			"a fenced writer"},
+		{"rollback forgets", mistakes{rollbackForgets: true},
+			bounds{leases: 2, runs: 4, collections: 2, rollbacks: 2, resetAsked: true, window: all},
+			"CURRENT names data that does not exist"},
+		{"rollback names old pane", mistakes{rollbackNamesOldPane: true}, bounds{leases: 1, runs: 3, rollbacks: 1, window: all},
+			"run 1 became current again"},
+		{"reset reuses run", mistakes{resetReusesRun: true}, bounds{leases: 2, runs: 1, crashes: 1, resetAsked: true, window: all},
+			"carry out the reset a second time"},
+		{"reset takes fresh run", mistakes{resetTakesFreshRun: true}, bounds{leases: 2, runs: 1, crashes: 1, resetAsked: true, window: all},
+			"carry out the reset a second time"},
+		{"unsettled assumed", mistakes{unsettledAssumed: true}, bounds{leases: 1, runs: 2, faults: 1, window: all},
+			"abandoned of run 1, which was published"},
+		{"journal unasked", mistakes{journalUnasked: true}, bounds{leases: 1, runs: 2, restores: 1, window: all},
+			"left run 1, an ancestor of CURRENT, as nothing"},
+		{"newest first", mistakes{newestFirst: true}, bounds{leases: 2, runs: 2, restores: 1, window: all, crashes: 1},
+			"left run 1, an ancestor of CURRENT, as nothing"},
+		{"replan keeps status", mistakes{replanKeepsStatus: true}, bounds{leases: 2, runs: 1, resetAsked: true, window: all},
+			"abandoned of run 5, which was published"},
+		{"reader skips missing", mistakes{readerSkipsMissing: true}, bounds{leases: 1, runs: 2, collections: 2, reading: true, window: all},
+			"the reader serves a pane that is not whole"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := explore(t, c.bounds, c.mistakes)
-			if x.bad == "" {
-				t.Error("nobody notices")
+			if !strings.Contains(x.bad, c.want) {
+				t.Errorf("broken is %q, want %q", x.bad, c.want)
+			}
+			if n := len(x.trace()); x.bad != "" && n > 40 {
+				t.Errorf("a trace of %d steps", n)
 			}
 		})
 	}

@@ -69,7 +69,11 @@ func (r *real) ref(m manifest) sink.DeltaRef { return r.deltas[m.version][m.run]
 
 // current is c as sink has it; s resolves its pane.
 func (r *real) current(s *state, c current) sink.Current {
-	out := sink.Current{Version: int64(c.version), ChangeID: r.words[c.change], Owner: r.ownerOf(c), Condemned: r.sets[c.condemned]}
+	change := c.change
+	if c.reason == reset {
+		change = resetChange
+	}
+	out := sink.Current{Version: int64(c.version), ChangeID: r.words[change], Reason: reasons[c.reason], Owner: r.ownerOf(c), Condemned: r.sets[c.condemned]}
 	if c.pane != 0 {
 		m := s.panes[c.pane]
 		out.RunID, out.Delta = r.ids[m.run], &r.deltas[m.version][m.run]
@@ -79,7 +83,7 @@ func (r *real) current(s *state, c current) sink.Current {
 }
 
 func (r *real) head(s *state, c current) sink.Head {
-	if c.version == noPresent {
+	if c.version == absent {
 		return sink.Head{}
 	}
 	return sink.Head{Current: r.current(s, c), ETag: r.words[c.change], Exists: true}

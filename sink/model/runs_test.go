@@ -91,7 +91,7 @@ func (x *explorer) planReset(s *state, i int) {
 		*l, st.kind = leader{}, isFenced
 	case !x.knows(&t, d, l.seen.pane):
 		st.kind, l.pc = findsJournalBehind, toClaim
-	case s.panes[l.seen.pane].progress == mark0:
+	case s.panes[l.seen.pane].progress == mark0: // it is there already
 		d.intent, st.kind = refused, refusesReset
 	case x.resetReusesRun:
 		l.run, l.purpose, l.pc = s.panes[l.seen.pane].run, reset, toManifest
@@ -108,6 +108,11 @@ func (x *explorer) planReset(s *state, i int) {
 		x.plan(d, resetRun)
 	}
 	x.emit(st, &t)
+	if d := &s.db[l.store]; x.resuming && d.holds(&s.leaders[i]) && x.knows(s, d, s.leaders[i].seen.pane) {
+		t = *s // the pipeline was resumed before the reset was carried out
+		t.db[s.leaders[i].store].intent = refused
+		x.emit(step{kind: refusesReset, epoch: s.leaders[i].epoch}, &t)
+	}
 }
 
 // writeManifest creates the manifest of the run in hand and plans the change of CURRENT, by the real NextPane and Transition.

@@ -2,18 +2,22 @@ package model
 
 // Everything in a state is a small number in one byte, so that a state is comparable, has no padding and is its own key.
 const (
-	maxRuns   = 4               // ids of runs that are planned: 1 to maxRuns
-	resetRun  = maxRuns + 1     // the id of the one reset, chosen when it was asked for
-	maxPanes  = 6               // manifests, numbered in the order they were written; 0 is no pane
-	maxCur    = 30              // versions of CURRENT
-	mark0     = 1               // the partition before the first: where a reset goes to
-	lastMark  = mark0 + maxRuns // of all
-	noPresent = 0               // version of a CURRENT that is absent
+	maxRuns  = 4               // ids of runs that are planned: 1 to maxRuns
+	resetRun = maxRuns + 1     // the id of the one reset, chosen when it was asked for
+	maxPanes = 6               // manifests, numbered in the order they were written; 0 is no pane
+	maxCur   = 30              // versions of CURRENT; 0 is an absent one
+	mark0    = 1               // the partition before the first: where a reset goes to
+	lastMark = mark0 + maxRuns // of all
+	absent   = 0
+
+	// resetChange is the change id of the reset: it is journalled with the run and stays the same however often it is tried.
+	resetChange = 31
 )
 
-// current is what CURRENT says. Run, watermark, progress and hashes follow from the pane's manifest.
+// current is what CURRENT says. Run, watermark, progress and hashes follow from the pane's manifest. change tells its body from every
+// other, and is its change id but for a reset's, see resetChange.
 type current struct {
-	version, change, epoch, nonce, state, pane, condemned uint8
+	version, change, reason, epoch, nonce, state, pane, condemned uint8
 }
 
 // manifest is one file under manifests/, with its parent link.
