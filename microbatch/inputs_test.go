@@ -124,6 +124,9 @@ func TestTypesThatWidenMidWindowEqualAColdBuild(t *testing.T) {
 					clock := fmt.Sprintf("03:%02d", i)
 					put(b, clock)
 					b.step(clock, microbatch.Advanced)
+					if i == 0 {
+						continue
+					}
 					if got, want := b.files(), b.cold(o, clock).files(); !slices.Equal(got, want) {
 						t.Fatalf("%s: %v, cold build %v", clock, got, want)
 					}

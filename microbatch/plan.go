@@ -143,13 +143,17 @@ func Decide(rule window.Rule, calendar partition.Calendar, f Facts) (Plan, error
 		p.Kind = Refine
 	}
 	p.vanished(f)
-	if n, all := len(p.Vanished), inputCount(f.Live); n > vanishedCount && n*100 > all*vanishedShare && !f.AcceptLoss {
+	if n, all := len(p.Vanished), inputCount(f.Live); tooManyGone(n, all) && !f.AcceptLoss {
 		p.Kind = Held
 		p.Why = fmt.Sprintf("%d of %d inputs are gone at once, %s among them; `deltad trigger --accept-loss --reason` publishes without them",
 			n, all, p.Vanished[0])
 	}
 	return p, nil
 }
+
+// tooManyGone says whether so many inputs vanished at once that a person has
+// to decide.
+func tooManyGone(n, all int) bool { return n > vanishedCount && n*100 > all*vanishedShare }
 
 func pastOf(live *sink.Manifest, progress time.Time) window.Past {
 	past := window.Past{Progress: progress}

@@ -205,7 +205,7 @@ func (p *Pipeline) PlanReset(ctx context.Context, now, to time.Time) (ResetPlan,
 	m := sink.ResetManifest(sink.Owner{}, f.Head, f.Live, sink.ResetOptions{To: f.To, Now: now})
 	after.seen = memory{head: f.Head, live: &m, ref: p.seen.ref}
 	after.seen.head.Progress = sink.AtPtr(f.To)
-	s, err := after.survey(ctx, now)
+	s, err := after.survey(ctx, now, StepOptions{})
 	if err != nil {
 		return ResetPlan{}, fmt.Errorf("plan reset of %s to %s: %w", p.set.Name, text(to), err)
 	}

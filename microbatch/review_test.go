@@ -3,6 +3,7 @@ package microbatch_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -479,4 +480,27 @@ func TestRowFollowsAnAdoptedOrRecoveredCurrent(t *testing.T) {
 		}
 		follows(t, b)
 	})
+}
+
+// TestHoldingAsksForFewObjects: where a whole tree vanished, it takes few
+// requests to know that a person has to decide.
+func TestHoldingAsksForFewObjects(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	var keys []string
+	for i := range 1500 {
+		keys = append(keys, b.put("03:00", fmt.Sprintf("%04d.ndjson", i), row("x", "03:00", 1, "t")))
+	}
+	b.step("03:00", microbatch.Advanced)
+	for _, key := range keys[10:] {
+		if err := b.raw.Delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := b.step("03:01", microbatch.WasHeld)
+	if b.calls["head"] > 250 || !strings.Contains(r.Why, "1490 of 1500") {
+		t.Errorf("%d requests, why %q", b.calls["head"], r.Why)
+	}
+	if r := b.p.Once(t.Context(), at("03:01"), microbatch.StepOptions{AcceptLoss: true}); r.Outcome != microbatch.Refined || len(b.live().Inputs) != 10 {
+		t.Errorf("accepted: %s, %v, %d inputs", r.Outcome, r.Err, len(b.live().Inputs))
+	}
 }

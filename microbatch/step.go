@@ -90,11 +90,10 @@ const maxSkipRounds = 100
 // run surveys, plans and executes. again says that objects are skipped now
 // and the step is to start over.
 func (p *Pipeline) run(ctx context.Context, t term, row watermark.Pipeline, now time.Time, o StepOptions, r *Report) (again bool, _ error) {
-	sv, err := p.survey(ctx, now)
+	sv, err := p.survey(ctx, now, o)
 	if err != nil {
 		return false, err
 	}
-	sv.facts.AcceptLoss, sv.facts.Force = o.AcceptLoss, o.Force
 	plan, err := Decide(p.set.Rule, p.set.Calendar, sv.facts)
 	if err != nil {
 		return false, err
@@ -219,7 +218,7 @@ func (p *Pipeline) findMissed(now time.Time, plan Plan, settle time.Duration, r 
 // findLate looks for late objects among those outside the coverage. It asks
 // the ledger, so it waits until the state store agrees with CURRENT.
 func (p *Pipeline) findLate(ctx context.Context, row watermark.Pipeline, plan Plan, r *Report) error {
-	if !p.seen.reconciled && row.RunID != p.seen.head.RunID {
+	if !p.seen.reconciled && row.RunID != p.seen.head.RunID || plan.Coverage.To.IsZero() {
 		return nil
 	}
 	found, err := p.late.look(plan.Outside, func(span partition.Range) ([]watermark.LedgerEntry, error) {

@@ -26,8 +26,9 @@ type survey struct {
 }
 
 // survey lists what a plan needs. It writes nothing.
-func (p *Pipeline) survey(ctx context.Context, now time.Time) (survey, error) {
+func (p *Pipeline) survey(ctx context.Context, now time.Time, o StepOptions) (survey, error) {
 	s := survey{facts: Facts{Now: now, Live: p.seen.live, Progress: p.progress(), ConfigHash: p.set.ConfigHash, Settle: p.set.Lister.Eligibility().Settle}}
+	s.facts.AcceptLoss, s.facts.Force = o.AcceptLoss, o.Force
 	after, ok, err := p.listFrom(ctx, now, &s)
 	if err != nil || !ok {
 		return s, err
@@ -137,8 +138,13 @@ func (p *Pipeline) skips(ctx context.Context, s *survey) error {
 	return nil
 }
 
+// confirmBatch is how many inputs are asked for before it is looked whether
+// the answers so far hold the pipeline anyway.
+const confirmBatch = 200
+
 // confirmGone asks by name for the inputs of the live pane that the listing
 // lacks: one that is still there stays an input, because a listing may lag.
+// Once so many are gone that the plan is held, the others need no asking.
 func (p *Pipeline) confirmGone(ctx context.Context, s *survey) error {
 	if s.facts.Live == nil {
 		return nil
@@ -157,12 +163,21 @@ func (p *Pipeline) confirmGone(ctx context.Context, s *survey) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	gone, err := p.set.Lister.ConfirmGone(ctx, keys)
-	if err != nil {
-		return fmt.Errorf("look for %d inputs that the listing lacks: %w", len(keys), err)
+	gone := map[string]bool{}
+	for batch := range slices.Chunk(keys, confirmBatch) {
+		confirmed, err := p.set.Lister.ConfirmGone(ctx, batch)
+		if err != nil {
+			return fmt.Errorf("look for %d inputs that the listing lacks: %w", len(keys), err)
+		}
+		for _, key := range confirmed {
+			gone[key] = true
+		}
+		if tooManyGone(len(gone), len(s.facts.Live.Inputs)) && !s.facts.AcceptLoss {
+			return nil
+		}
 	}
 	for _, in := range missing {
-		if !slices.Contains(gone, in.Key) {
+		if !gone[in.Key] {
 			s.facts.Objects = append(s.facts.Objects, partition.Object{
 				Key: in.Key, ETag: in.ETag, Size: in.Bytes, Partition: in.Partition.Time,
 			})
@@ -186,7 +201,7 @@ func (p *Pipeline) Plan(ctx context.Context, now time.Time) (Plan, error) {
 	if err := p.refresh(ctx); err != nil {
 		return Plan{}, err
 	}
-	s, err := p.survey(ctx, now)
+	s, err := p.survey(ctx, now, StepOptions{})
 	if err != nil {
 		return Plan{}, err
 	}
