@@ -19,8 +19,9 @@ ARG VERSION=
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH GOFLAGS=-buildvcs=false GOTOOLCHAIN=local \
     go build -trimpath -ldflags "-s -w ${VERSION:+-X github.com/deltad/deltad/cmd/deltad/app.Version=$VERSION}" -o /image/deltad ./cmd/deltad
-# /tmp takes output files of more than 8 MiB until they are uploaded;
-# /var/lib/deltad is for a SQLite state and for file:// outputs.
+# /tmp (or TMPDIR, or cache.dir) takes what does not fit the memory, such as
+# output files of more than 8 MiB until they are uploaded; /var/lib/deltad is
+# for a SQLite state and for file:// outputs.
 RUN mkdir -p /image/tmp /image/etc/deltad /image/etc/ssl/certs /image/var/lib /state/deltad \
     && chmod 1777 /image/tmp \
     && cp /etc/ssl/certs/ca-certificates.crt /image/etc/ssl/certs/
