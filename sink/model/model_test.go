@@ -70,38 +70,51 @@ func explore(t *testing.T, b bounds, m mistakes) *explorer {
 // all is a window longer than any history: the walk of an empty journal goes back to the first pane.
 const all = lastMark
 
+// scenario is what one exploration allows.
+type scenario struct {
+	name string
+	bounds
+}
+
+// scenarios are all that are explored; together they take every step there is, the small ones too.
+func scenarios() []scenario {
+	small := []scenario{
+		{"faults", bounds{leases: 2, runs: 2, faults: 2, journalFaults: true, crashes: 1, window: all}},
+		{"refine", bounds{leases: 2, runs: 3, faults: 1, refining: true, window: all}},
+		{"restore of much", bounds{leases: 2, runs: 4, restores: 1, window: 1}},
+		{"reset refused", bounds{leases: 2, runs: 2, faults: 1, resetAsked: true, resuming: true, window: all}},
+		{"reset and restore", bounds{leases: 2, runs: 3, resetAsked: true, restores: 1, window: 1}},
+		{"collect by publishing", bounds{leases: 2, runs: 4, collections: 3, carrying: true, rollbacks: 1, pins: 2, window: all}},
+		{"collect and restore", bounds{leases: 2, runs: 3, collections: 2, rollbacks: 1, restores: 1, window: all}},
+		{"everything", bounds{leases: 2, runs: 2, rollbacks: 1, collections: 1, resetAsked: true, restores: 1, crashes: 1, window: all}},
+		{"reader", bounds{leases: 2, runs: 3, collections: 2, rollbacks: 1, reading: true, window: all}},
+		{"adopt", bounds{leases: 3, runs: 2, adoptions: 2, faults: 1, twoStores: true, window: all}},
+		{"adopt much", bounds{leases: 3, runs: 4, adoptions: 2, twoStores: true, window: 1}},
+	}
+	if raced {
+		return small
+	}
+	return append(small, []scenario{
+		{"publish", bounds{leases: 3, runs: 2, crashes: 1, faults: 1, window: all}},
+		{"many leaders", bounds{leases: 4, runs: 2, faults: 1, window: all}},
+		{"faults of claims", bounds{leases: 3, runs: 1, faults: 2, window: all}},
+		{"restore", bounds{leases: 3, runs: 3, crashes: 1, restores: 1, window: all}},
+		{"restore and faults", bounds{leases: 2, runs: 2, faults: 1, crashes: 1, restores: 1, window: all}},
+		{"reset", bounds{leases: 3, runs: 1, faults: 1, crashes: 1, resetAsked: true, window: all}},
+		{"rollback", bounds{leases: 3, runs: 3, faults: 1, rollbacks: 1, window: all}},
+		{"collect", bounds{leases: 3, runs: 4, collections: 2, rollbacks: 2, window: all}},
+		{"collect and faults", bounds{leases: 2, runs: 3, collections: 2, faults: 1, rollbacks: 1, crashes: 1, window: all}},
+		{"collect and reset", bounds{leases: 2, runs: 4, collections: 2, resetAsked: true, rollbacks: 2, window: all}},
+	}...)
+}
+
 // TestProtocol: every property holds in every state within the bounds of each scenario, and every step of the model is taken in one.
 func TestProtocol(t *testing.T) {
 	var mu sync.Mutex
 	var states, edges int
 	var taken [len(stepNames)]int
 	t.Run("scenarios", func(t *testing.T) {
-		for _, c := range []struct {
-			name string
-			bounds
-		}{
-			{"publish", bounds{leases: 3, runs: 2, crashes: 1, faults: 1, window: all}},
-			{"many leaders", bounds{leases: 4, runs: 2, faults: 1, window: all}},
-			{"faults", bounds{leases: 2, runs: 2, faults: 2, journalFaults: true, crashes: 1, window: all}},
-			{"faults of claims", bounds{leases: 3, runs: 1, faults: 2, window: all}},
-			{"refine", bounds{leases: 2, runs: 3, faults: 1, refining: true, window: all}},
-			{"restore", bounds{leases: 3, runs: 3, crashes: 1, restores: 1, window: all}},
-			{"restore and faults", bounds{leases: 2, runs: 2, faults: 1, crashes: 1, restores: 1, window: all}},
-			{"restore of much", bounds{leases: 2, runs: 4, restores: 1, window: 1}},
-			{"reset", bounds{leases: 3, runs: 1, faults: 1, crashes: 1, resetAsked: true, window: all}},
-			{"reset refused", bounds{leases: 2, runs: 2, faults: 1, resetAsked: true, resuming: true, window: all}},
-			{"reset and restore", bounds{leases: 2, runs: 3, resetAsked: true, restores: 1, window: 1}},
-			{"rollback", bounds{leases: 3, runs: 3, faults: 1, rollbacks: 1, window: all}},
-			{"collect", bounds{leases: 3, runs: 4, collections: 2, rollbacks: 2, window: all}},
-			{"collect and faults", bounds{leases: 2, runs: 3, collections: 2, faults: 1, rollbacks: 1, crashes: 1, window: all}},
-			{"collect by publishing", bounds{leases: 2, runs: 4, collections: 3, carrying: true, rollbacks: 1, pins: 2, window: all}},
-			{"collect and reset", bounds{leases: 2, runs: 4, collections: 2, resetAsked: true, rollbacks: 2, window: all}},
-			{"collect and restore", bounds{leases: 2, runs: 3, collections: 2, rollbacks: 1, restores: 1, window: all}},
-			{"everything", bounds{leases: 2, runs: 2, rollbacks: 1, collections: 1, resetAsked: true, restores: 1, crashes: 1, window: all}},
-			{"reader", bounds{leases: 2, runs: 3, collections: 2, rollbacks: 1, reading: true, window: all}},
-			{"adopt", bounds{leases: 3, runs: 2, adoptions: 2, faults: 1, twoStores: true, window: all}},
-			{"adopt much", bounds{leases: 3, runs: 4, adoptions: 2, twoStores: true, window: 1}},
-		} {
+		for _, c := range scenarios() {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				x := explore(t, c.bounds, mistakes{})
