@@ -122,10 +122,14 @@ func dialect(steps []migrations.Migration) sqlstore.Dialect {
 // said because the locks on lease and pipeline rows are the order, and a
 // default of SERIALIZABLE would only add conflicts. The access mode is not
 // said: a session that is read-only by default should be noticed.
+//
+// A session that is idle in a transaction for the limit has a client that is
+// past its deadline: what the transaction holds, the lease row above all, is
+// free for the client's next call.
 func beginWithin(limit time.Duration) string {
 	ms := max(1, limit.Milliseconds())
 	return fmt.Sprintf("begin isolation level read committed; set local statement_timeout = %d; "+
-		"set local idle_in_transaction_session_timeout = %d", ms, 2*ms)
+		"set local idle_in_transaction_session_timeout = %d", ms, ms)
 }
 
 type database struct {
