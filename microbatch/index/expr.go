@@ -160,7 +160,7 @@ func (e *expression) bind(typeOf func(path string) column.Type, asBool bool) (*c
 		c.slots = append(c.slots, slot{path: p, typ: t, at: at, key: parts[len(parts)-1]})
 		tm[parts[len(parts)-1]] = exprType(t)
 	}
-	options := []expr.Option{expr.Env(env), expr.Timezone("UTC")}
+	options := []expr.Option{expr.Env(env), expr.Timezone("UTC"), expr.Patch(nullEquality{})}
 	for _, name := range impure {
 		options = append(options, expr.DisableBuiltin(name))
 	}
@@ -211,6 +211,36 @@ func (c *compiled) truth() (yes, known bool, err error) {
 		return false, false, fmt.Errorf("evaluate expression %q: got %T, want a boolean", c.source, v)
 	}
 	return b, true, nil
+}
+
+// nullEquality makes a == b and a != b null where an operand is null. The
+// library does so for some types and calls them unequal for others.
+type nullEquality struct{}
+
+// Visit rewrites a == b to a == nil or b == nil ? nil : a == b, leaving out
+// the side that is a literal. A comparison with nil itself stays.
+func (nullEquality) Visit(node *ast.Node) {
+	n, ok := (*node).(*ast.BinaryNode)
+	if !ok || n.Operator != "==" && n.Operator != "!=" {
+		return
+	}
+	var null ast.Node
+	for _, side := range []ast.Node{n.Left, n.Right} {
+		switch side.(type) {
+		case *ast.NilNode:
+			return
+		case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+			continue
+		}
+		var is ast.Node = &ast.BinaryNode{Operator: "==", Left: side, Right: &ast.NilNode{}}
+		if null != nil {
+			is = &ast.BinaryNode{Operator: "or", Left: null, Right: is}
+		}
+		null = is
+	}
+	if null != nil {
+		ast.Patch(node, &ast.ConditionalNode{Cond: null, Exp1: &ast.NilNode{}, Exp2: n})
+	}
 }
 
 func (c *compiled) set(i int, v *column.Vector, row int) { c.slots[i].at[c.slots[i].key] = box(v, row) }

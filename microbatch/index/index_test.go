@@ -167,6 +167,33 @@ func TestNullInExpressions(t *testing.T) {
 	}
 }
 
+// TestEqualityWithNull: == and != of null are null for every type, so they do
+// not select, and a delete_when that compares a null does not say anything.
+func TestEqualityWithNull(t *testing.T) {
+	for _, c := range []struct {
+		where string
+		rows  int64
+	}{
+		{"s != 'no'", 1}, {"s == 'yes'", 1}, {"n != 3", 1}, {"n == 4", 1}, {"f != 0.5", 1}, {"flag != true", 1}, {"not (flag == true)", 1},
+		{"s != op", 1}, {"s == nil", 1}, {"s != nil", 1}, {"n == nil or n != 3", 2}, {"(n != 3) and true", 1},
+	} {
+		t.Run(c.where, func(t *testing.T) {
+			p := compile(t, index.Spec{Key: []string{"k"}, Where: c.where, Fields: []index.FieldSpec{{Name: "rows", Fn: "count", Args: []string{"*"}}}})
+			docs, _, err := documents(t, p, types(), map[string]any{"k": "a"},
+				map[string]any{"k": "a", "s": "yes", "op": "U", "n": 4, "f": 1.5, "flag": false})
+			if err != nil || docs.Len != 1 || docs.Columns[1].Ints[0] != c.rows {
+				t.Errorf("%d documents, %v, rows %v, want %d", docs.Len, err, docs.Columns[1].Ints, c.rows)
+			}
+		})
+	}
+	p := compile(t, index.Spec{Key: []string{"k"}, EventTime: index.EventTime{Column: "ts"}, DeleteWhen: "n == 1",
+		Fields: []index.FieldSpec{{Name: "rows", Fn: "count", Args: []string{"*"}}}})
+	docs, dead, err := documents(t, p, types(), map[string]any{"k": "a", "ts": start, "n": 1}, map[string]any{"k": "a", "ts": start.Add(time.Second)})
+	if err != nil || docs.Len != 0 || dead.Len != 1 {
+		t.Errorf("%d documents, %d tombstones, %v: a record that says nothing brought the key back", docs.Len, dead.Len, err)
+	}
+}
+
 func TestExpressionThatFailsNamesKeyAndField(t *testing.T) {
 	p := compile(t, index.Spec{Key: []string{"k"}, Fields: []index.FieldSpec{
 		{Name: "s", Fn: "latest", Args: []string{"s"}}, {Name: "number", Expr: "int(s)"},

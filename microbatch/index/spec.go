@@ -13,7 +13,8 @@
 //     the canonical bytes of the columns the Spec reads, by name. File, line
 //     and arrival have no part in it.
 //  2. An expression is a pure function of its operands. An operation on null
-//     is null; a filter that is null does not select.
+//     is null, == and != included unless the other side is nil itself; a
+//     filter that is null does not select.
 //  3. A bad row (null key, unreadable event time) is refused or rejected by
 //     name and never becomes a zero.
 //
