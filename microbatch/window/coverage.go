@@ -20,6 +20,7 @@
 package window
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -57,6 +58,24 @@ type Coverage struct {
 	Gaps  []partition.Range
 	// Gap is the part of Gaps that this advance adds, or nil.
 	Gap *partition.Range
+}
+
+// MarshalJSON writes {"from", "to", "jumps", "gaps"}.
+func (c Coverage) MarshalJSON() ([]byte, error) {
+	type jump struct {
+		From time.Time `json:"from"`
+		At   time.Time `json:"at"`
+	}
+	out := struct {
+		From  time.Time         `json:"from"`
+		To    time.Time         `json:"to"`
+		Jumps []jump            `json:"jumps"`
+		Gaps  []partition.Range `json:"gaps"`
+	}{c.From.UTC(), c.To.UTC(), make([]jump, len(c.Jumps)), append([]partition.Range{}, c.Gaps...)}
+	for i, j := range c.Jumps {
+		out.Jumps[i] = jump{j.From.UTC(), j.At.UTC()}
+	}
+	return json.Marshal(out)
 }
 
 // Past is what the parent pane remembers. Progress is zero before the first.

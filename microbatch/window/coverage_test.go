@@ -1,6 +1,7 @@
 package window_test
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -155,5 +156,18 @@ func TestRefineKeepsTheCoverage(t *testing.T) {
 	var none partition.Range
 	if again.Range == none {
 		t.Error("nothing covered")
+	}
+}
+
+func TestCoverageAsJSON(t *testing.T) {
+	c, err := window.Rule{Size: time.Hour, Max: time.Hour, OnGap: window.Skip}.Advance(window.Past{Progress: minute(0)}, minute(200), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(c)
+	want := `{"from":"2026-11-30T02:20:00Z","to":"2026-11-30T03:20:00Z","jumps":[{"from":"2026-11-30T00:00:00Z","at":"2026-11-30T03:20:00Z"}],` +
+		`"gaps":[{"from":"2026-11-30T00:00:00Z","to":"2026-11-30T02:20:00Z"}]}`
+	if err != nil || string(got) != want {
+		t.Errorf("%s, want %s, %v", got, want, err)
 	}
 }
