@@ -39,17 +39,20 @@ type Recovery struct {
 }
 
 // PlanRecovery finds the manifest that a lost CURRENT is to name: the newest that Published knows and whose files exist, else, with a
-// reason, the newest whose files all exist and have the right hash. It refuses where CURRENT is there and readable (ErrExists), is
-// ErrNeedReason where only the unproven way is left and no reason was given, and ErrNoPane where no manifest will do.
+// reason, the newest whose files all exist and have the right hash. A CURRENT is lost too if the manifest it names is gone or damaged: no
+// run can go on from it. It refuses where CURRENT and its manifest are there and readable (ErrExists), is ErrNeedReason where only the
+// unproven way is left and no reason was given, and ErrNoPane where no manifest will do.
 func (s *Sink) PlanRecovery(ctx context.Context, o RecoverOptions) (Recovery, error) {
 	head, err := s.Head(ctx)
 	if err == nil && head.Exists {
-		return Recovery{}, fmt.Errorf("recover: CURRENT %w: version %d", ErrExists, head.Version)
+		if err = s.readable(ctx, head); err == nil {
+			return Recovery{}, fmt.Errorf("recover: CURRENT %w: version %d", ErrExists, head.Version)
+		}
 	}
 	if err != nil && !errors.Is(err, ErrLostCurrent) {
 		return Recovery{}, fmt.Errorf("recover: %w", err)
 	}
-	r := Recovery{Version: o.MaxVersion, MinEpoch: 1, base: Head{ETag: head.ETag}}
+	r := Recovery{Version: max(o.MaxVersion, head.Version), MinEpoch: head.Owner.Epoch + 1, base: Head{ETag: head.ETag}}
 	keys, err := s.manifestKeys(ctx)
 	if err != nil {
 		return Recovery{}, fmt.Errorf("recover: %w", err)
@@ -58,6 +61,11 @@ func (s *Sink) PlanRecovery(ctx context.Context, o RecoverOptions) (Recovery, er
 	for _, key := range keys {
 		if v, _, _, _ := parseManifestKey(key); v > r.Version {
 			r.Version = v
+		}
+		if head.Delta != nil && key == head.Delta.Manifest {
+			// It may look whole, but it is not what was published under its name.
+			r.Passed = append(r.Passed, key+": CURRENT names it by another hash")
+			continue
 		}
 		f, err := s.readUnverified(ctx, key)
 		if errors.Is(err, ErrFormat) {
@@ -75,6 +83,21 @@ func (s *Sink) PlanRecovery(ctx context.Context, o RecoverOptions) (Recovery, er
 	}
 	r.Version += RecoveryLeap
 	return s.choose(ctx, r, all, o)
+}
+
+// readable is ErrLostCurrent if what a CURRENT names cannot be read for good.
+func (s *Sink) readable(ctx context.Context, head Head) error {
+	if head.Delta == nil {
+		return nil
+	}
+	m, err := s.ReadManifest(ctx, head.Delta.Ref())
+	if err == nil {
+		err = s.LoadInputs(ctx, &m)
+	}
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, ErrCorrupt) {
+		return fmt.Errorf("%w: version %d: %w", ErrLostCurrent, head.Version, err)
+	}
+	return err
 }
 
 type found struct {

@@ -108,6 +108,44 @@ func TestRecoverOverAnUnreadableCurrent(t *testing.T) {
 	}
 }
 
+// TestRecoverWhereTheLiveManifestIsLost: no run can go on from a CURRENT whose
+// manifest is gone or damaged, so it is lost like one that is gone itself.
+func TestRecoverWhereTheLiveManifestIsLost(t *testing.T) {
+	for name, damage := range map[string]func(o *output, key string) error{
+		"gone": func(o *output, key string) error { return o.mem.Delete(t.Context(), key) },
+		"another but readable": func(o *output, key string) error {
+			b, _, err := store.ReadAll(t.Context(), o.mem, key, 1<<20, store.GetOptions{})
+			if err != nil {
+				return err
+			}
+			_, err = store.PutBytes(t.Context(), o.mem, key, append(b, '\n'), store.PutOptions{})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, me := newOutput(t), owner(3, "n1")
+			before := o.publish(me, o.claim(me), 1)
+			live := o.publish(me, before, 2)
+			if err := damage(o, live.Delta.Manifest); err != nil {
+				t.Fatal(err)
+			}
+			published := func(string) bool { return true }
+			plan, err := o.s.PlanRecovery(t.Context(), sink.RecoverOptions{Published: published})
+			if err != nil || plan.Manifest.RunID != before.RunID || plan.MinEpoch != 4 || plan.Version <= live.Version {
+				t.Fatalf("plan %s version %d epoch %d, %v", plan.Manifest.RunID, plan.Version, plan.MinEpoch, err)
+			}
+			h, err := o.s.Recover(t.Context(), owner(4, "n2"), plan, sinktest.Hour(3))
+			if err != nil || h.RunID != before.RunID {
+				t.Fatalf("%+v, %v", h.Current, err)
+			}
+			if _, err := o.s.PlanRecovery(t.Context(), sink.RecoverOptions{Published: published}); !errors.Is(err, sink.ErrExists) {
+				t.Errorf("recovering what is there: %v", err)
+			}
+			o.publish(owner(4, "n2"), h, 4)
+		})
+	}
+}
+
 func TestRecoverRefusesANewerFormatAndNothing(t *testing.T) {
 	o, _, _ := lost(t)
 	if _, err := store.PutBytes(t.Context(), o.mem, sink.CurrentKey, []byte(`{"format":"deltad.current/2"}`), store.PutOptions{}); err != nil {
