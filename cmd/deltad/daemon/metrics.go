@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -27,6 +28,8 @@ type Metrics struct {
 	leader      *prometheus.GaugeVec
 	epoch       *prometheus.GaugeVec
 	documents   *prometheus.GaugeVec
+	lagging     *prometheus.GaugeVec
+	panics      *prometheus.CounterVec
 	requests    *prometheus.CounterVec
 	storeBytes  *prometheus.CounterVec
 	storeTime   *prometheus.HistogramVec
@@ -70,6 +73,8 @@ func NewMetrics() *Metrics {
 	m.leader = gauge("deltad_leader", "1 where this process leads the pipeline.")
 	m.epoch = gauge("deltad_epoch", "Epoch of this process's last lease.")
 	m.documents = gauge("deltad_documents", "Documents of the live pane.")
+	m.lagging = gauge("deltad_lagging_prefixes", "Prefixes whose newest partition is more than half a window behind.")
+	m.panics = counter("deltad_panics_total", "Steps that ended in a panic; each failed alone.", "pipeline")
 	m.requests = counter("deltad_store_requests_total", "Calls of object stores.", "op", "outcome")
 	m.storeBytes = counter("deltad_store_bytes_total", "Bytes of bodies read from and offered to object stores.", "op")
 	m.storeTime = histogram("deltad_store_request_duration_seconds", "How long calls of object stores took.", prometheus.ExponentialBuckets(0.001, 2.5, 12), "op")
@@ -91,7 +96,8 @@ func (m *Metrics) Register(pipeline string) {
 	}
 	m.duration.WithLabelValues(pipeline)
 	m.late.WithLabelValues(pipeline)
-	for _, g := range []*prometheus.GaugeVec{m.watermark, m.uncovered, m.quarantined, m.leader, m.epoch, m.documents} {
+	m.panics.WithLabelValues(pipeline)
+	for _, g := range []*prometheus.GaugeVec{m.watermark, m.uncovered, m.quarantined, m.leader, m.epoch, m.documents, m.lagging} {
 		g.WithLabelValues(pipeline)
 	}
 }
@@ -107,6 +113,10 @@ func (m *Metrics) Observe(r microbatch.Report) {
 		m.epoch.WithLabelValues(r.Pipeline).Set(float64(r.Epoch))
 		m.quarantined.WithLabelValues(r.Pipeline).Set(float64(r.Quarantined))
 		m.late.WithLabelValues(r.Pipeline).Add(float64(r.Late))
+		m.lagging.WithLabelValues(r.Pipeline).Set(float64(len(r.Lagging)))
+	}
+	if errors.Is(r.Err, microbatch.ErrPanic) {
+		m.panics.WithLabelValues(r.Pipeline).Inc()
 	}
 	if !r.Watermark.IsZero() {
 		m.watermark.WithLabelValues(r.Pipeline).Set(float64(r.Watermark.Unix()))
