@@ -199,6 +199,9 @@ func (c *cli) runsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "runs", Short: "the newest runs", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := positive("--limit", limit); err != nil {
+				return err
+			}
 			return c.one(cmd.Context(), func(a *daemon.App, p *daemon.Pipe) error {
 				runs, err := a.State.Runs(cmd.Context(), p.Config.Name, limit, "")
 				if err != nil {
@@ -260,6 +263,9 @@ func (c *cli) partitionsCommand() *cobra.Command {
 			if err := errors.Join(err1, err2); err != nil {
 				return usage(err)
 			}
+			if err := positive("--limit", limit); err != nil {
+				return err
+			}
 			return c.one(cmd.Context(), func(a *daemon.App, p *daemon.Pipe) error {
 				if !after.IsZero() {
 					after = after.Add(-time.Microsecond) // --from is inclusive
@@ -293,6 +299,13 @@ type PartitionLine struct {
 	Fingerprint string `json:"fingerprint"`
 	RunID       string `json:"run_id"`
 	Note        string `json:"note,omitempty"`
+}
+
+func positive(flag string, n int) error {
+	if n > 0 {
+		return nil
+	}
+	return usage(fmt.Errorf("%s: must be at least 1, got %d", flag, n))
 }
 
 func optionalTime(flag, s string) (time.Time, error) {
@@ -352,8 +365,11 @@ func (c *cli) lsCommand() *cobra.Command {
 					return err
 				}
 				if sql {
-					_, err := fmt.Fprintln(c.out, snapshot.SQL(p.Config.Output.URL))
-					return err
+					expression := snapshot.SQL(p.Config.Output.URL)
+					return c.print(map[string]any{"manifest": snapshot.Manifest.Key(), "sql": expression}, func() error {
+						_, err := fmt.Fprintln(c.out, expression)
+						return err
+					})
 				}
 				m := snapshot.Manifest
 				rows := make([][]string, 0, len(m.Files))

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -52,15 +53,19 @@ func Main(o Options) int {
 
 // Run is Main without signals.
 func Run(ctx context.Context, o Options) int {
-	c := &cli{out: o.Stdout, errs: o.Stderr, fns: combine.Builtins()}
+	out := &results{w: o.Stdout}
+	c := &cli{out: out, errs: o.Stderr, fns: combine.Builtins()}
 	for name, b := range o.Combiners {
 		c.fns[name] = b
 	}
 	root := c.root()
 	root.SetArgs(o.Args)
-	root.SetOut(o.Stdout)
+	root.SetOut(out)
 	root.SetErr(o.Stderr)
 	err := root.ExecuteContext(ctx)
+	if err == nil && out.err != nil {
+		err = failed(fmt.Errorf("write the result: %w", out.err))
+	}
 	if err == nil {
 		return exitDone
 	}
@@ -73,6 +78,24 @@ func Run(ctx context.Context, o Options) int {
 	}
 	fmt.Fprintln(o.Stderr, "deltad:", err)
 	return exitUsage // what cobra itself refuses is usage
+}
+
+// results is stdout, and remembers that a write failed: a result that did not
+// arrive is no success, whichever command wrote it.
+type results struct {
+	mu  sync.Mutex
+	w   io.Writer
+	err error
+}
+
+func (r *results) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n, err := r.w.Write(b)
+	if r.err == nil {
+		r.err = err
+	}
+	return n, err
 }
 
 // exitError is an error with its exit code; a nil err was reported already.
