@@ -29,6 +29,16 @@ func (p *Pipeline) validate(ps *Problems, fns Fns) {
 	p.Output.validate(ps, path+".output")
 }
 
+// nestedIn is the first of the prefixes that lies within path or holds it.
+func nestedIn(prefixes []string, path string) string {
+	for _, other := range prefixes {
+		if o := strings.Trim(other, "/"); o != "" && (strings.HasPrefix(path+"/", o+"/") || strings.HasPrefix(o+"/", path+"/")) {
+			return other
+		}
+	}
+	return ""
+}
+
 // validateSource returns the granule, 0 if it cannot be known.
 func (p *Pipeline) validateSource(ps *Problems, path string) time.Duration {
 	s := p.Source
@@ -43,6 +53,8 @@ func (p *Pipeline) validateSource(ps *Problems, path string) time.Duration {
 		}
 		if slices.ContainsFunc(s.Prefixes[:i], func(o string) bool { return strings.Trim(o, "/") == trimmed }) {
 			ps.add(at, "must not be listed twice", prefix)
+		} else if other := nestedIn(s.Prefixes[:i], trimmed); other != "" {
+			ps.add(at, fmt.Sprintf("must not lie within %q or hold it: objects would count twice", other), prefix)
 		}
 	}
 	s.S3.validate(ps, path+".s3")
