@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -68,7 +69,11 @@ func decode(r *http.Request, v any) error {
 	case errors.As(err, &large):
 		return refusal(tooLarge, "", "at most %d bytes", large.Limit)
 	case errors.As(err, &kind):
-		return refusal(badBody, kind.Field, "must be a %s, got a JSON %s", kind.Type, kind.Value)
+		want := "a " + kind.Type.String()
+		if kind.Type == reflect.TypeOf(v).Elem() {
+			want = "a JSON object" // the body itself
+		}
+		return refusal(badBody, kind.Field, "must be %s, got a JSON %s", want, kind.Value)
 	}
 	if name, ok := strings.CutPrefix(err.Error(), `json: unknown field "`); ok {
 		return refusal(badBody, strings.TrimSuffix(name, `"`), "this call does not know the field")
