@@ -52,6 +52,14 @@ func (x *explorer) run() {
 	}
 }
 
+// expand takes every step that is possible in s.
+func (x *explorer) expand(s *state) {
+	x.world(s)
+	for i := range s.leaders {
+		x.leader(s, i)
+	}
+}
+
 // emit is one step to t.
 func (x *explorer) emit(st step, t *state) {
 	if x.bad == "" {
