@@ -54,7 +54,7 @@ func prepared(m *testing.M) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	deltad, doomed = filepath.Join(dir, "deltad"), filepath.Join(dir, "doomed")
 	for out, tags := range map[string]string{deltad: "", doomed: "crashtest"} {
 		cmd := exec.Command("go", "build", "-tags", tags, "-o", out, "./cmd/deltad")

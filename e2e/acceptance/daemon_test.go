@@ -153,7 +153,7 @@ func (b *bench) putNow(p time.Time, name string, clicks int) {
 
 // TestDaemon: panes appear by themselves, others stand by, SIGTERM drains.
 func TestDaemon(t *testing.T) {
-	each(t, setup{trigger: "{every: 1s}", admin: true}, func(t *testing.T, b *bench) {
+	inTurn(t, setup{trigger: "{every: 1s}", admin: true}, func(t *testing.T, b *bench) {
 		p := time.Now().UTC().Truncate(time.Minute)
 		b.putNow(p.Add(-3*time.Minute), "a.ndjson", 1)
 		began := time.Now()

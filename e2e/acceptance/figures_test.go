@@ -41,20 +41,20 @@ func printFigures() {
 	if len(figures.names) == 0 {
 		return
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprint(w, "figure")
+	var table strings.Builder
+	table.WriteString("figure")
 	for _, e := range env.S3 {
-		fmt.Fprint(w, "\t", e.Name)
+		table.WriteString("\t" + e.Name)
 	}
-	fmt.Fprintln(w)
 	for _, name := range figures.names {
-		fmt.Fprint(w, name)
+		table.WriteString("\n" + name)
 		for _, e := range env.S3 {
-			fmt.Fprint(w, "\t", figures.values[[2]string{name, e.Name}])
+			table.WriteString("\t" + figures.values[[2]string{name, e.Name}])
 		}
-		fmt.Fprintln(w)
 	}
-	_ = w.Flush() // the console's own troubles are nobody's here
+	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
+	_, _ = w.Write([]byte(table.String() + "\n")) // the console's own troubles are nobody's here
+	_ = w.Flush()
 }
 
 // TestIdleCosts: a window of 60 partitions of up to ten objects, and twice as

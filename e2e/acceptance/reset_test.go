@@ -87,6 +87,7 @@ func (b *bench) answers() {
 
 // TestResetThroughHTTP against a running daemon.
 func TestResetThroughHTTP(t *testing.T) {
+	t.Parallel()
 	each(t, setup{trigger: "{every: 1s}", window: "{size: 5m, max: 1h}", admin: true}, func(t *testing.T, b *bench) {
 		newest := time.Now().UTC().Truncate(time.Minute)
 		var keys []string
@@ -165,8 +166,10 @@ func (b *bench) audited(action, actor string) {
 // TestKilledReset: the leader is killed between the steps of a reset; another
 // replica finishes it.
 func TestKilledReset(t *testing.T) {
+	t.Parallel()
 	for _, step := range []string{"claimed", "reset planned", "reset current", "reset committed"} {
 		t.Run(step, func(t *testing.T) {
+			t.Parallel()
 			each(t, setup{trigger: "{every: 1s}", window: "{size: 5m, max: 1h}", admin: true}, func(t *testing.T, b *bench) {
 				newest := time.Now().UTC().Truncate(time.Minute)
 				for i := range 12 {
@@ -224,6 +227,7 @@ func (b *bench) leader() string {
 // TestKilledRun: the process is killed at every step of a run; the next one
 // goes on from there and publishes the same pane.
 func TestKilledRun(t *testing.T) {
+	t.Parallel()
 	each(t, setup{trigger: "{every: 1s}"}, func(t *testing.T, b *bench) {
 		newest := time.Now().UTC().Truncate(time.Minute)
 		for i, step := range []string{"claimed", "planned", "slices", "data", "manifest", "current", "committed"} {

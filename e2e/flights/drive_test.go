@@ -305,10 +305,8 @@ func (r *ride) compare(e expectation) {
 
 // TestQuarter drives over all 2,160 hours of the quarter.
 func TestQuarter(t *testing.T) {
-	hours := 90 * 24
-	if testing.Short() {
-		hours = 20 * 24
-	}
+	t.Parallel()
+	const hours = 90 * 24
 	cases := []struct {
 		name string
 		o    options
