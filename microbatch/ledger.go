@@ -10,9 +10,11 @@ import (
 	"github.com/deltad/deltad/watermark"
 )
 
-// maxGapEntries bounds the ledger lines of one gap. A longer gap has its
-// newest partitions listed one by one, and one line that counts the rest.
-const maxGapEntries = 10_000
+// maxGapEntries bounds the ledger lines of one gap, which are written in one
+// transaction that must not run into its deadline on a busy machine. A longer
+// gap has its newest partitions listed one by one, and one line that counts
+// the rest.
+const maxGapEntries = 1000
 
 // ledgerOf is what a published manifest adds to the ledger, given its parent
 // (nil if there is none or it is not at hand): a line for each partition of
@@ -84,18 +86,16 @@ func quarantined(m sink.Manifest, parent *sink.Manifest, now map[time.Time][]par
 }
 
 func neverCovered(gap partition.Range, run string, calendar partition.Calendar) []watermark.LedgerEntry {
+	listed := gap
+	if from := calendar.Floor(gap.To.Add(-maxGapEntries * calendar.Granularity())); from.After(gap.From) {
+		listed.From = from
+	}
 	var entries []watermark.LedgerEntry
-	total := calendar.Count(gap)
-	skip := max(0, total-maxGapEntries)
-	for start := range calendar.Starts(gap) {
-		if skip--; skip > 0 {
-			continue
-		}
-		entry := watermark.LedgerEntry{Partition: start, State: partition.NeverCovered.String(), RunID: run}
-		if skip == 0 {
-			entry.Note = fmt.Sprintf("and all %d partitions before it in %s", total-maxGapEntries-1, gap)
-		}
-		entries = append(entries, entry)
+	for start := range calendar.Starts(listed) {
+		entries = append(entries, watermark.LedgerEntry{Partition: start, State: partition.NeverCovered.String(), RunID: run})
+	}
+	if rest := calendar.Count(gap) - len(entries); rest > 0 && len(entries) > 0 {
+		entries[0].Note = fmt.Sprintf("and all %d partitions before it in %s", rest, gap)
 	}
 	return entries
 }

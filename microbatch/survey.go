@@ -72,7 +72,10 @@ func (p *Pipeline) listFrom(ctx context.Context, now time.Time, s *survey) (afte
 		if limit := live.Watermark.Add(-max(rule.Max, reach)); from.Before(limit) {
 			from = limit
 		}
-		if now.Sub(live.Watermark.Time) <= reach {
+		// After a reset the next pane may lie anywhere before the live one, far
+		// away if a wrong clock had led into the future.
+		reset := p.progress().Before(live.Watermark.Time)
+		if now.Sub(live.Watermark.Time) <= reach && !reset {
 			return from.Add(-2 * rule.Size), true, nil
 		}
 	}
@@ -88,20 +91,19 @@ func (p *Pipeline) listFrom(ctx context.Context, now time.Time, s *survey) (afte
 	if found.Newest == nil && live == nil {
 		return after, false, nil
 	}
+	s.facts.Quarantined = nil // the listing reports them
 	if live == nil {
 		return found.Newest.Add(-reach - 2*rule.Size), true, nil
 	}
 	n := live.Watermark.Time
 	cover := rule.Refine(pastOf(live, p.progress()), n)
 	if found.Newest != nil && found.Newest.After(p.progress()) {
-		s.facts.Quarantined = nil // the listing reports them
 		cover, err = rule.Advance(pastOf(live, p.progress()), *found.Newest, true)
 		if errors.Is(err, window.ErrHeld) {
 			err = nil // the plan says so from the newest partition alone
 			cover.From = found.Newest.Add(-rule.Size)
 		}
 	}
-	s.facts.Quarantined = nil
 	return cover.From.Add(-2 * rule.Size), true, err
 }
 
