@@ -506,8 +506,12 @@ func TestLoopStandbyTakesOver(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		dies    bool
+		trigger time.Duration
 		through time.Duration
-	}{{"the leader stops", false, ttl/3 + time.Second}, {"the leader dies", true, ttl + time.Second}} {
+	}{
+		{"the leader stops", false, time.Minute, ttl/3 + time.Second}, {"the leader stops, a short trigger", false, 2 * time.Second, 2 * time.Second},
+		{"the leader dies", true, 10 * time.Second, ttl + time.Second},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, l *loop) {
 				l.produce(1)
@@ -515,10 +519,10 @@ func TestLoopStandbyTakesOver(t *testing.T) {
 					if c.dies {
 						s.State = unreleased{l.state}
 					}
-				}), every(10*time.Second))
+				}), every(c.trigger))
 				synctest.Wait()
-				stopB := l.serve(l.pipeline("b", nil), every(10*time.Second))
-				time.Sleep(time.Minute)
+				stopB := l.serve(l.pipeline("b", nil), every(c.trigger))
+				time.Sleep(time.Minute + time.Second/2)
 				if h := l.head(); h.Owner.Instance != "a" {
 					t.Fatalf("%s leads", h.Owner.Instance)
 				}

@@ -93,7 +93,7 @@ func (p *Pipeline) Serve(ctx context.Context, schedule cron.Schedule) error {
 		held, ten, t, err := p.enter(work, 0)
 		if err != nil {
 			release()
-			p.standBy(ctx, err)
+			p.standBy(ctx, err, schedule)
 			continue
 		}
 		p.set.Log.Info("leading", zap.String("pipeline", p.set.Name), zap.Int64("epoch", t.lease.Epoch))
@@ -117,10 +117,14 @@ func (p *Pipeline) outliving(ctx context.Context) (context.Context, func()) {
 	return work, func() { stop(); cancel(context.Canceled) }
 }
 
-// standBy waits before the next try for the lease.
-func (p *Pipeline) standBy(ctx context.Context, err error) {
+// standBy waits before the next try for the lease: for the next fire at most,
+// so that a lease that was given back costs no more than a trigger.
+func (p *Pipeline) standBy(ctx context.Context, err error, schedule cron.Schedule) {
 	r := Report{Pipeline: p.set.Name, Outcome: Standby, Why: err.Error()}
 	wait := p.set.LeaseTTL / 3
+	if next := schedule.Next(time.Now()); !next.IsZero() {
+		wait = min(wait, time.Until(next))
+	}
 	var held *watermark.HeldError
 	switch {
 	case errors.As(err, &held):
