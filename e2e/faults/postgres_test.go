@@ -116,11 +116,12 @@ func execute(ctx context.Context, dsn string, statements ...string) error {
 // only and for as long as it is called. B34: a run is never repeated, lost or
 // regressed by it, and no call outlives its deadline.
 func TestPostgresFaults(t *testing.T) {
+	t.Parallel()
 	for _, f := range softFaults {
 		for _, c := range calls {
 			t.Run(f.name+"/"+c.name, func(t *testing.T) {
 				t.Parallel()
-				w := &world{t: t, endpoint: env.S3[0], bucket: newBucket(t, env.S3[0].URL), dsn: newDatabase(t, env.PG)}
+				w := unbuilt(t, env.S3[0], env.PG)
 				proxy, dsn := behind(t, w.dsn)
 				w.build(worldOptions{dsn: dsn, lease: c.lease})
 				for range 2 {

@@ -31,6 +31,7 @@ func at(op s3proxy.Op, prefix string) func(s3proxy.Request) bool {
 		if op == s3proxy.List {
 			key = r.Prefix
 		}
+		_, key, _ = strings.Cut(key, "/") // after the world's root
 		return r.Op == op && strings.HasPrefix(key, prefix)
 	}
 }
@@ -38,7 +39,7 @@ func at(op s3proxy.Op, prefix string) func(s3proxy.Request) bool {
 // change is a put of CURRENT for a reason.
 func change(reason string) func(s3proxy.Request) bool {
 	return func(r s3proxy.Request) bool {
-		return r.Op == s3proxy.Put && r.Key == "out/CURRENT" && strings.Contains(string(r.Body), `"reason":"`+reason+`"`)
+		return r.Op == s3proxy.Put && strings.HasSuffix(r.Key, "/out/CURRENT") && strings.Contains(string(r.Body), `"reason":"`+reason+`"`)
 	}
 }
 
@@ -98,7 +99,7 @@ func retried(f s3proxy.Fault, applied bool) hard {
 }
 
 func hardFaults() []hard {
-	quick := s3.Options{Attempts: 2, Timeout: time.Second}
+	quick := s3.Options{Attempts: 2, Timeout: 1500 * time.Millisecond}
 	stalled := retried(s3proxy.Stalled(30*time.Second), true)
 	stalled.options = quick
 	stalledBody := retried(s3proxy.StalledBody(30*time.Second), true)
@@ -141,7 +142,7 @@ func hardFaults() []hard {
 		{fault: s3proxy.Missing(newest), where: place.lists, once: always(through), burst: always(through)},
 		{fault: s3proxy.Denied(), once: deniedOnce, burst: denied},
 		{fault: s3proxy.ClientSkewed(), once: always(either), burst: denied},
-		{fault: s3proxy.Late(1500 * time.Millisecond), where: place.writes, once: always(either), burst: always(either), options: quick},
+		{fault: s3proxy.Late(2 * time.Millisecond), where: place.writes, once: always(either), burst: always(either), options: quick},
 		{fault: s3proxy.ServerSkewed(365 * 24 * time.Hour), where: place.reads, once: always(either), burst: always(either)},
 		{fault: s3proxy.Delayed(300 * time.Millisecond), once: always(through), burst: always(through)},
 	}
@@ -150,6 +151,7 @@ func hardFaults() []hard {
 // TestS3Faults lets each fault befall each kind of request, the first time
 // only and for as long as a step lasts, on each server.
 func TestS3Faults(t *testing.T) {
+	t.Parallel()
 	for _, e := range env.S3 {
 		for _, h := range hardFaults() {
 			t.Run(e.Name+"/"+h.fault.Name, func(t *testing.T) {

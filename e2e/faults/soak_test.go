@@ -15,6 +15,7 @@ import (
 // request may meet one of many faults, with partitions skipped while steps
 // fail and restarts in between. Then the path is whole, and so is the index.
 func TestFaultsAtRandom(t *testing.T) {
+	t.Parallel()
 	const steps = 100
 	for _, e := range env.S3 {
 		for seed := range uint64(2) {

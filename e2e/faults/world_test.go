@@ -4,14 +4,17 @@ package faults_test
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"flag"
 	"fmt"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,38 +39,76 @@ import (
 	"github.com/deltad/deltad/watermark"
 )
 
-// env is where the servers are.
-var env servers.Env
+// The servers and the binary under test, set once by TestMain.
+var (
+	env    servers.Env
+	deltad string
+)
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	var err error
-	if env, err = servers.FromEnv(); err == nil {
-		// The tests wait for timeouts and pauses more than they work.
-		err = flag.Set("test.parallel", "10")
-	}
+	code, err := prepared(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "faults:", err)
-		os.Exit(1)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func prepared(m *testing.M) (int, error) {
+	var err error
+	if env, err = servers.FromEnv(); err != nil {
+		return 1, err
+	}
+	// The tests wait for timeouts and pauses more than they work.
+	if err := flag.Set("test.parallel", "20"); err != nil {
+		return 1, err
+	}
+	dir, err := os.MkdirTemp("", "deltad-faults-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	deltad = filepath.Join(dir, "deltad")
+	cmd := exec.Command("go", "build", "-o", deltad, "./cmd/deltad")
+	cmd.Dir, cmd.Stderr = "../..", os.Stderr
+	if err := cmd.Run(); err != nil {
+		return 1, fmt.Errorf("build deltad: %w", err)
 	}
 	code := m.Run()
 	if testing.Verbose() {
 		fmt.Print(met.String())
 	}
-	os.Exit(code)
+	return code, nil
 }
 
 // serial makes the names of buckets and databases different.
 var serial atomic.Int64
 
-// newBucket makes a bucket of a new name on a server.
-func newBucket(t *testing.T, server string) string {
+// buckets are those of the servers, by URL. The worlds share them, each below a
+// prefix of its own: SeaweedFS sets volumes aside for every bucket.
+var buckets struct {
+	sync.Mutex
+	names map[string]string
+}
+
+// newRoot returns the bucket of a server, and a prefix in it that is new.
+func newRoot(t *testing.T, server string) (bucket, root string) {
 	t.Helper()
-	name := fmt.Sprintf("faults-%d-%d", time.Now().UnixNano()%1e12, serial.Add(1))
-	if _, err := servers.NewClient(server).CreateBucket(t.Context(), &awss3.CreateBucketInput{Bucket: &name}); err != nil {
-		t.Fatal(err)
+	buckets.Lock()
+	defer buckets.Unlock()
+	if buckets.names == nil {
+		buckets.names = map[string]string{}
 	}
-	return name
+	bucket = buckets.names[server]
+	if bucket == "" {
+		bucket = fmt.Sprintf("faults-%d", time.Now().UnixNano())
+		if _, err := servers.NewClient(server).CreateBucket(t.Context(), &awss3.CreateBucketInput{Bucket: &bucket}); err != nil {
+			t.Fatal(err)
+		}
+		buckets.names[server] = bucket
+	}
+	return bucket, fmt.Sprintf("w%d", serial.Add(1))
 }
 
 func newDatabase(t *testing.T, admin string) string {
@@ -89,7 +130,8 @@ func newDatabase(t *testing.T, admin string) string {
 	return u.String()
 }
 
-func openBucket(t *testing.T, endpoint, bucket string, o s3.Options) store.Store {
+// openBucket opens the bucket of a server at an endpoint, below a prefix.
+func openBucket(t *testing.T, endpoint, bucket, root string, o s3.Options) store.Store {
 	t.Helper()
 	o.Bucket, o.Region, o.Endpoint, o.PathStyle = bucket, "us-east-1", endpoint, true
 	o.Credentials = credentials.NewStaticCredentialsProvider(env.Key, env.Secret, "")
@@ -97,7 +139,7 @@ func openBucket(t *testing.T, endpoint, bucket string, o s3.Options) store.Store
 	if err != nil {
 		t.Fatal(err)
 	}
-	return st
+	return store.Prefixed(st, root+"/")
 }
 
 const index = `
@@ -107,6 +149,7 @@ admin: {listen: ""}
 pipelines:
   items:
     source: {url: %q, layout: "%%Y/%%m/%%d/%%H/%%M", format: ndjson}
+    trigger: {every: 1s}
     window: {size: 8m}
     index:
       key: [item]
@@ -172,6 +215,7 @@ type worldOptions struct {
 	dsn   string // how the engine reaches the database; empty: directly
 	s3    s3.Options
 	lease time.Duration
+	tls   bool // between the engine and the proxy
 }
 
 // world is a pipeline behind a proxy, its control, a producer and a reader.
@@ -179,6 +223,7 @@ type world struct {
 	t        *testing.T
 	endpoint servers.Endpoint
 	bucket   string
+	root     string // of everything in it
 	dsn      string // direct
 	proxy    *s3proxy.Proxy
 	direct   store.Store // the bucket by a path without faults
@@ -196,8 +241,16 @@ type world struct {
 
 func newWorld(t *testing.T, e servers.Endpoint, o worldOptions) *world {
 	t.Helper()
-	w := &world{t: t, endpoint: e, bucket: newBucket(t, e.URL), dsn: newDatabase(t, env.PG)}
+	w := unbuilt(t, e, env.PG)
 	w.build(o)
+	return w
+}
+
+// unbuilt is a world with a place in a bucket and a database on a server.
+func unbuilt(t *testing.T, e servers.Endpoint, admin string) *world {
+	t.Helper()
+	w := &world{t: t, endpoint: e, dsn: newDatabase(t, admin)}
+	w.bucket, w.root = newRoot(t, e.URL)
 	return w
 }
 
@@ -205,17 +258,24 @@ func (w *world) build(o worldOptions) {
 	t := w.t
 	t.Helper()
 	var err error
-	if w.proxy, err = s3proxy.New(w.endpoint.URL); err != nil {
+	if w.proxy, err = s3proxy.New(w.endpoint.URL); o.tls {
+		w.proxy.Close()
+		w.proxy, err = s3proxy.NewTLS(w.endpoint.URL)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.proxy.Close)
-	w.direct = openBucket(t, w.endpoint.URL, w.bucket, s3.Options{})
+	if o.tls {
+		o.s3.CAFile = w.certificate()
+	}
+	w.direct = openBucket(t, w.endpoint.URL, w.bucket, w.root, s3.Options{})
 	if o.dsn == "" {
 		o.dsn = w.dsn
 	}
 	log := zaptest.NewLogger(t, zaptest.Level(zap.FatalLevel))
 	w.engine = newEngine(t, config(t, o.dsn, "s3://bucket/in", "s3://bucket/out"), daemon.Options{
-		Log: log, Build: "faults", LeaseTTL: o.lease, Mem: map[string]store.Store{"bucket": openBucket(t, w.proxy.URL, w.bucket, o.s3)},
+		Log: log, Build: "faults", LeaseTTL: o.lease, Mem: map[string]store.Store{"bucket": openBucket(t, w.proxy.URL, w.bucket, w.root, o.s3)},
 	})
 	w.state = newEngine(t, config(t, w.dsn, "s3://bucket/in", "s3://bucket/out"), daemon.Options{
 		Log: log, Mem: map[string]store.Store{"bucket": w.direct},
@@ -405,5 +465,32 @@ func (w *world) recomputed() {
 	}
 	if got, want := hashes(before.Manifest), hashes(w.read().Manifest); got != want {
 		w.t.Errorf("the pane has other bytes than one computed anew:\n%s\nwant\n%s", got, want)
+	}
+}
+
+// certificate writes the certificate of a TLS proxy and returns the path.
+func (w *world) certificate() string {
+	w.t.Helper()
+	path := filepath.Join(w.t.TempDir(), "ca.pem")
+	body := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.proxy.Certificate()})
+	if err := os.WriteFile(path, body, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	return path
+}
+
+// waitFor polls as a reader does until the newest partition is live, and says
+// how long that took.
+func (w *world) waitFor(limit time.Duration) time.Duration {
+	w.t.Helper()
+	began := time.Now()
+	for {
+		if s := w.read(); s != nil && s.Current.Watermark.Equal(w.clock) {
+			return time.Since(began)
+		}
+		if time.Since(began) > limit {
+			w.t.Fatalf("%s is not live after %s; the watermark is %s", w.clock, limit, w.watermark)
+		}
+		time.Sleep(100 * time.Millisecond)
 	}
 }
