@@ -76,10 +76,13 @@ func (p *Pipeline) reset(ctx context.Context, t term, row watermark.Pipeline, in
 		return fmt.Errorf("journal: %w", err)
 	}
 	p.at("reset planned")
-	p.seen.reconciled = false // until its outcome is journalled
+	p.seen.reconciled, p.seen.unsettled = false, p.seen.head.Version // until its outcome is known and journalled
 	head, m, err := p.set.Sink.ResetProgress(ctx, t.me, p.seen.head, sink.ResetOptions{
 		To: in.Target, RunID: in.ID, ChangeID: run.ChangeID, Build: p.set.Build, Now: time.Now(),
 	})
+	if !errors.Is(err, sink.ErrUnsettled) {
+		p.seen.unsettled = 0
+	}
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,13 @@ func isOutage(err error) bool {
 	return false
 }
 
+// isRefused says whether the store refused access. It says nothing about the
+// object: once access is mended nothing would make a skipped one due again,
+// and credentials that lapse would skip whole windows. The run fails.
+func isRefused(err error) bool {
+	return errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrNoBucket)
+}
+
 // isFenced says whether an error means that somebody else leads.
 func isFenced(err error) bool {
 	return errors.Is(err, ErrFenced) || errors.Is(err, sink.ErrFenced) || errors.Is(err, watermark.ErrFenced)

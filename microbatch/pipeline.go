@@ -216,6 +216,10 @@ type memory struct {
 	// claimed says that CURRENT is this tenure's; reconciled that the state
 	// store is known to agree with it.
 	claimed, reconciled bool
+	// unsettled is the version of CURRENT on which a change was planned whose
+	// outcome is not known; while CURRENT has it, the change may still come
+	// about, and only another claim rules that out. 0 is none.
+	unsettled int64
 }
 
 // term is one step's right to write.

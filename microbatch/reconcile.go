@@ -16,21 +16,21 @@ import (
 // it, once per tenure and again after a doubtful end. It is the first write of
 // a tenure and happens only before a writing run.
 func (p *Pipeline) claim(ctx context.Context, t term) error {
-	if !p.seen.claimed || !p.seen.head.Exists || !p.seen.head.Owner.Same(t.me) {
+	if !p.seen.claimed || p.seen.unsettled != 0 || !p.seen.head.Exists || !p.seen.head.Owner.Same(t.me) {
 		committed := true
 		if _, err := p.set.State.LatestPublished(ctx, p.set.Name); errors.Is(err, watermark.ErrNotFound) {
 			committed = false
 		} else if err != nil {
 			return fmt.Errorf("look for committed runs: %w", err)
 		}
-		head, err := p.set.Sink.Claim(ctx, t.me, sink.ClaimOptions{Now: time.Now(), Committed: committed})
+		head, err := p.set.Sink.Claim(ctx, t.me, sink.ClaimOptions{Now: time.Now(), Committed: committed, Unsettled: p.seen.unsettled})
 		if err != nil {
 			return err
 		}
 		if err := p.take(ctx, head); err != nil {
 			return err
 		}
-		p.seen.claimed, p.seen.reconciled = true, false
+		p.seen.claimed, p.seen.reconciled, p.seen.unsettled = true, false, 0
 		p.at("claimed")
 	}
 	if p.seen.reconciled {
@@ -57,9 +57,8 @@ func (p *Pipeline) reconcile(ctx context.Context, t term) error {
 	var parent *sink.Manifest // of the oldest walked
 	reached := map[string]bool{}
 	oldest := ""
-	_, err := p.set.State.LatestPublished(ctx, p.set.Name)
-	empty := errors.Is(err, watermark.ErrNotFound)
-	if err != nil && !empty {
+	empty, err := p.knowsNothing(ctx)
+	if err != nil {
 		return err
 	}
 	err = p.set.Sink.Walk(ctx, p.seen.head, func(ref sink.Ref, m sink.Manifest) (bool, error) {
@@ -123,6 +122,35 @@ func (p *Pipeline) reconcile(ctx context.Context, t term) error {
 		}
 	}
 	return nil
+}
+
+// knowsNothing says that the state store has no memory of this pipeline at
+// all: nothing published, nothing planned, no reset on its way. One that was
+// restored from an early copy knows something, and is told all it missed.
+func (p *Pipeline) knowsNothing(ctx context.Context) (bool, error) {
+	if _, err := p.set.State.LatestPublished(ctx, p.set.Name); !errors.Is(err, watermark.ErrNotFound) {
+		return false, err
+	}
+	planned, err := p.set.State.PlannedRuns(ctx, p.set.Name)
+	if err != nil || len(planned) > 0 {
+		return false, err
+	}
+	pending, err := p.set.State.PendingIntents(ctx, p.set.Name)
+	return len(pending) == 0, err
+}
+
+// forgetful says that the state store no longer knows the live pane as
+// published: it was restored, or failed over to a copy that lagged. What it
+// says is then not to be built on before it was reconciled.
+func (p *Pipeline) forgetful(ctx context.Context) (bool, error) {
+	if p.seen.live == nil {
+		return false, nil
+	}
+	run, err := p.set.State.RunByID(ctx, p.seen.live.RunID)
+	if errors.Is(err, watermark.ErrNotFound) {
+		return true, nil
+	}
+	return err == nil && run.Status != watermark.RunPublished, err
 }
 
 // publication is step 9 of a run whose pane is live.

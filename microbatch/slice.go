@@ -197,22 +197,17 @@ func (s *slicer) buildObserved(ctx context.Context, in Input, hint []column.Type
 	blobs := make([]scan.Blob, len(in.Objects))
 	paths := make([]map[string]string, len(in.Objects))
 	slice := &Slice{Start: in.Start}
-	var observed []column.Type
 	for i, o := range in.Objects {
 		blobs[i], paths[i] = s.open(o)
 		types, err := scan.Observe(ctx, blobs[i], s.request(paths[i], nil))
 		if err != nil {
 			return nil, &ObjectError{o, err}
 		}
-		joined, err := s.widen(observed, types)
-		if err != nil {
-			return nil, &ObjectError{o, fmt.Errorf("against the objects before it in %s: %w", text(in.Start), err)}
-		}
-		observed = joined
 		slice.Objects = append(slice.Objects, ReadObject{Object: o, Observed: types})
 	}
-	if observed == nil {
-		observed = make([]column.Type, len(s.program.Columns()))
+	observed, err := s.join(slice.Objects, text(in.Start))
+	if err != nil {
+		return nil, err
 	}
 	built := observed
 	if hint != nil {
@@ -224,7 +219,7 @@ func (s *slicer) buildObserved(ctx context.Context, in Input, hint []column.Type
 	slice.Observed, slice.Built = observed, built
 	bound, err := s.program.Bind(built)
 	if err != nil {
-		return nil, s.blame(slice, err)
+		return nil, s.blame(slice.Objects, err)
 	}
 	b, err := s.newBuilder(bound, in.Start)
 	if err != nil {
@@ -248,13 +243,66 @@ func (slice *Slice) finish(b *builder) (err error) {
 }
 
 // blame finds the object whose own types cannot be bound: the error is its.
-func (s *slicer) blame(slice *Slice, err error) error {
-	for _, o := range slice.Objects {
-		if _, own := s.program.Bind(o.Observed); own != nil {
-			return &ObjectError{o.Object, own}
+// Where none of the objects can be bound the error is an unfitError.
+func (s *slicer) blame(objects []ReadObject, err error) error {
+	var first *ObjectError
+	fits := false
+	for _, o := range objects {
+		_, own := s.program.Bind(o.Observed)
+		if own != nil && first == nil {
+			first = &ObjectError{o.Object, own}
+		}
+		fits = fits || own == nil
+	}
+	switch {
+	case first == nil:
+		return err
+	case fits:
+		return first
+	}
+	return &unfitError{first}
+}
+
+// unfitError is a slice none of whose objects the configuration fits. The
+// objects are at fault where other slices do fit, the configuration where none
+// does: then nothing may be skipped, or a mistake in an expression would
+// empty the index.
+type unfitError struct{ first *ObjectError }
+
+func (e *unfitError) Error() string { return e.first.Error() }
+func (e *unfitError) Unwrap() error { return e.first }
+
+// ErrNothingFits says that no object of the window fits the configuration.
+var ErrNothingFits = errors.New("the configuration fits no object of the window")
+
+// blameConfig takes the blame off the objects where nothing of the window
+// could be built because nothing fits.
+func blameConfig(slices []*Slice, err error) error {
+	for _, s := range slices {
+		if s != nil {
+			return err
 		}
 	}
-	return err
+	parts := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		parts = joined.Unwrap()
+	}
+	var others []error
+	var unfit *unfitError
+	for _, e := range parts {
+		var u *unfitError
+		switch {
+		case !errors.As(e, &u):
+			others = append(others, e)
+		case unfit == nil:
+			unfit = u
+		}
+	}
+	if unfit == nil {
+		return err
+	}
+	// Formatted, not wrapped: nobody may take it for a fault of that object.
+	return errors.Join(append(others, fmt.Errorf("%w: %s", ErrNothingFits, unfit.Error()))...)
 }
 
 // lift reads one object into the lifter's table and returns its rows and
@@ -314,7 +362,8 @@ func fit(b *column.Batch, want []column.Type) (*column.Batch, bool) {
 }
 
 // faultsIn returns the objects that an error blames: not those that an outage,
-// the end of the run or a change after the listing kept from being read.
+// a refusal, the end of the run or a change after the listing kept from being
+// read.
 func faultsIn(err error) []*ObjectError {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var out []*ObjectError
@@ -324,7 +373,7 @@ func faultsIn(err error) []*ObjectError {
 		return out
 	}
 	var fault *ObjectError
-	if !errors.As(err, &fault) || isOutage(err) || isFenced(err) || errors.Is(err, context.Canceled) {
+	if !errors.As(err, &fault) || isOutage(err) || isFenced(err) || isRefused(err) || errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return []*ObjectError{fault}

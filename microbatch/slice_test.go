@@ -253,3 +253,24 @@ func TestCacheKeepsToItsBudget(t *testing.T) {
 		t.Errorf("%d bytes in use after a replacement", c.mu.used)
 	}
 }
+
+// TestCacheHoldsTheWindowAlone: partitions that left and former versions of
+// those that are left would fill the budget with what no run can use.
+func TestCacheHoldsTheWindowAlone(t *testing.T) {
+	c := newSliceCache(1 << 20)
+	input := func(minute int, etag string) Input {
+		start := time.Date(2026, 11, 30, 3, minute, 0, 0, time.UTC)
+		return Input{Start: start, Objects: []partition.Object{{Key: "a", ETag: etag, Partition: start}}}
+	}
+	left, former, now := input(0, "1"), input(1, "1"), input(1, "2")
+	for _, in := range []Input{left, former, now} {
+		c.put(idOfInput(in), &Slice{Start: in.Start, Run: &spool.Data{}})
+	}
+	c.keep([]Input{now})
+	if c.get(idOfInput(left)) != nil || c.get(idOfInput(former)) != nil || c.get(idOfInput(now)) == nil {
+		t.Errorf("the cache holds %d slices", c.mu.order.Len())
+	}
+	if c.mu.used != weight(&Slice{Run: &spool.Data{}}) {
+		t.Errorf("%d bytes are counted", c.mu.used)
+	}
+}

@@ -73,6 +73,23 @@ func (c *sliceCache) put(id sliceID, s *Slice) {
 	}
 }
 
+// keep drops the slices that are not of these inputs: partitions that left the
+// window and former versions of those in it. Without it the cache would fill
+// its budget with what no run can use.
+func (c *sliceCache) keep(inputs []Input) {
+	ids := make(map[sliceID]bool, len(inputs))
+	for _, in := range inputs {
+		ids[idOfInput(in)] = true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, e := range c.mu.byID {
+		if !ids[id] {
+			c.drop(e)
+		}
+	}
+}
+
 // drop removes an element; the caller holds mu.
 func (c *sliceCache) drop(e *list.Element) {
 	v := c.mu.order.Remove(e).(*cached)
@@ -114,7 +131,7 @@ func (s *slicer) slicesFor(ctx context.Context, inputs []Input, hint []column.Ty
 		}
 	}
 	if err := s.buildAll(ctx, inputs, due, hint, cache, workers, w.slices); err != nil {
-		return w, err
+		return w, blameConfig(w.slices, err)
 	}
 	var err error
 	if w.types, err = s.common(w.slices); err != nil {
@@ -162,18 +179,66 @@ func (s *slicer) buildAll(ctx context.Context, inputs []Input, due []int, hint [
 	return errors.Join(errs...)
 }
 
-// common is the types that all objects widen to. The object that does not fit
-// those before it is at fault.
+// common is the types that all objects widen to.
 func (s *slicer) common(slices []*Slice) ([]column.Type, error) {
-	types := make([]column.Type, len(s.program.Columns()))
+	var objects []ReadObject
 	for _, slice := range slices {
-		for _, o := range slice.Objects {
-			joined, err := s.widen(types, o.Observed)
-			if err != nil {
-				return nil, &ObjectError{o.Object, fmt.Errorf("against the objects before it in the window: %w", err)}
-			}
-			types = joined
+		objects = append(objects, slice.Objects...)
+	}
+	return s.join(objects, "the window")
+}
+
+// join is the types that the objects widen to. Where they do not, an object
+// is at fault that cannot be bound by itself, else the one at odds with most
+// of the others: no good object may be skipped for the sake of a bad one that
+// sorts before it. The last of equals is at fault.
+func (s *slicer) join(objects []ReadObject, within string) ([]column.Type, error) {
+	types := make([]column.Type, len(s.program.Columns()))
+	for _, o := range objects {
+		joined, err := s.widen(types, o.Observed)
+		if err != nil {
+			return nil, s.blame(objects, s.odd(objects, within))
 		}
+		types = joined
 	}
 	return types, nil
+}
+
+// odd is the fault of the object that clashes with most.
+func (s *slicer) odd(objects []ReadObject, within string) error {
+	type kind struct {
+		types   []column.Type
+		objects int
+		clashes int
+		err     error
+	}
+	kinds := map[string]*kind{} // objects are many, their types few
+	for _, o := range objects {
+		id := fmt.Sprint(o.Observed)
+		if kinds[id] == nil {
+			kinds[id] = &kind{types: o.Observed}
+		}
+		kinds[id].objects++
+	}
+	for _, k := range kinds {
+		for _, other := range kinds {
+			if _, err := s.widen(other.types, k.types); err != nil {
+				k.clashes += other.objects
+				if k.err == nil || err.Error() < k.err.Error() {
+					k.err = err
+				}
+			}
+		}
+	}
+	var worst ReadObject
+	var found *kind
+	for _, o := range objects {
+		if k := kinds[fmt.Sprint(o.Observed)]; k.err != nil && (found == nil || k.clashes >= found.clashes) {
+			worst, found = o, k
+		}
+	}
+	if found == nil {
+		return fmt.Errorf("the objects of %s have no common types", within)
+	}
+	return &ObjectError{worst.Object, fmt.Errorf("against the other objects of %s: %w", within, found.err)}
 }

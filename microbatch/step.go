@@ -63,6 +63,9 @@ func (p *Pipeline) settleAndRun(ctx context.Context, t term, now time.Time, o St
 	if err != nil {
 		return err
 	}
+	if p.seen.live != nil && row.RunID != p.seen.live.RunID {
+		p.seen.reconciled = false // the state store lags, or was set back under a live lease
+	}
 	if p.seen.claimed && !p.seen.reconciled {
 		if err := p.claim(ctx, t); err != nil {
 			return err

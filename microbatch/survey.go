@@ -42,6 +42,7 @@ func (p *Pipeline) survey(ctx context.Context, now time.Time, o StepOptions) (su
 	if s.listing.Newest != nil {
 		s.facts.Newest = *s.listing.Newest
 	}
+	s.facts.Quarantined = nil // the listing reports again what finding the newest met
 	for _, q := range s.listing.Quarantined {
 		s.facts.Quarantined = append(s.facts.Quarantined, passed(q))
 	}

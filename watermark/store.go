@@ -89,7 +89,9 @@ type Pipelines interface {
 // Journal is the history of runs. Writes are fenced by the lease.
 type Journal interface {
 	// PlanRun enters r as planned, before its first byte is written. The same
-	// run again is no change; another one under the same id is ErrConflict.
+	// run again is no change, or planned once more if it was given up: a reset
+	// is carried out under one id however often it is tried. Another one under
+	// the same id is ErrConflict.
 	PlanRun(ctx context.Context, l Lease, r Run) error
 	// PublishRun is step 9, in one transaction: the run becomes published, the
 	// pipeline row copies CURRENT, ledger entries and late objects are

@@ -160,7 +160,7 @@ func (e *expression) bind(typeOf func(path string) column.Type, asBool bool) (*c
 		c.slots = append(c.slots, slot{path: p, typ: t, at: at, key: parts[len(parts)-1]})
 		tm[parts[len(parts)-1]] = exprType(t)
 	}
-	options := []expr.Option{expr.Env(env), expr.Timezone("UTC"), expr.Patch(nullEquality{})}
+	options := append(checked(), expr.Env(env), expr.Timezone("UTC"), expr.Patch(nullEquality{}))
 	for _, name := range impure {
 		options = append(options, expr.DisableBuiltin(name))
 	}

@@ -44,6 +44,15 @@ func runLifecycle(t *testing.T, db Database) {
 	if err := s.PlanRun(ctx, l, other); !errors.Is(err, watermark.ErrConflict) {
 		t.Fatalf("another run under the same id: %v, want a conflict", err)
 	}
+	if err := s.AbandonRun(ctx, l, r.ID, "given up"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.PlanRun(ctx, l, r); err != nil {
+		t.Fatalf("planned once more: %v", err)
+	}
+	if again, err := s.RunByID(ctx, r.ID); err != nil || again.Status != watermark.RunPlanned || again.Error != "" || !again.FinishedAt.IsZero() {
+		t.Fatalf("planned once more: %+v, %v", again, err)
+	}
 	if _, err := s.LatestPublished(ctx, pipe); !errors.Is(err, watermark.ErrNotFound) {
 		t.Fatalf("latest published of none: %v", err)
 	}

@@ -133,7 +133,11 @@ func (s journal) PlanRun(ctx context.Context, l watermark.Lease, r watermark.Run
 			return err
 		}
 		if found {
-			return same(old, r)
+			if err := same(old, r); err != nil || old.Status == watermark.RunPlanned || old.Status == watermark.RunPublished {
+				return err
+			}
+			_, err := q.exec(`UPDATE deltad_run SET status = 'planned', error = '', finished_at = NULL WHERE id = $1`, r.ID)
+			return err
 		}
 		return insertRun(q, r)
 	})

@@ -1,0 +1,129 @@
+package microbatch_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/deltad/deltad/microbatch"
+	"github.com/deltad/deltad/sink"
+	"github.com/deltad/deltad/store/fault"
+	"github.com/deltad/deltad/watermark"
+)
+
+// TestUnsettledChangeIsNotSettledAsLost: a put of CURRENT whose outcome is
+// not known may come about long after. The same leader must not journal its
+// run as abandoned while it still can.
+func TestUnsettledChangeIsNotSettledAsLost(t *testing.T) {
+	for _, landsFirst := range []bool{true, false} {
+		b := newBench(t, benchOptions{})
+		faulty := fault.New(b.out)
+		b.set.Sink = sink.New(sink.Settings{Store: faulty, Pipeline: "ads", NewID: b.set.NewID, Backoff: 1})
+		b.restart()
+		b.put("03:00", "a.ndjson", row("x", "03:00", 1, "t"))
+		err := b.p.Under(t.Context(), func(ctx context.Context, term microbatch.Term) error {
+			if r := term.Step(ctx, at("03:00"), microbatch.StepOptions{}); r.Outcome != microbatch.Advanced {
+				t.Fatalf("first step: %s %v", r.Outcome, r.Err)
+			}
+			b.put("03:01", "a.ndjson", row("x", "03:01", 1, "t"))
+			faulty.Add(fault.Rule{Kind: fault.Late, Op: "put", Key: sink.CurrentKey})
+			if r := term.Step(ctx, at("03:01"), microbatch.StepOptions{}); !errors.Is(r.Err, sink.ErrUnsettled) {
+				t.Fatalf("second step: %s %v", r.Outcome, r.Err)
+			}
+			faulty.Heal()
+			if landsFirst {
+				faulty.Deliver(ctx)
+			}
+			term.Step(ctx, at("03:01"), microbatch.StepOptions{})
+			if !landsFirst {
+				faulty.Deliver(ctx)
+			}
+			b.put("03:02", "a.ndjson", row("x", "03:02", 1, "t"))
+			term.Step(ctx, at("03:02"), microbatch.StepOptions{})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.journalAgrees()
+		for _, p := range []string{"03:00", "03:01", "03:02"} {
+			if b.ledger()[p] != "covered" {
+				t.Errorf("lands first %v: ledger of %s is %q", landsFirst, p, b.ledger()[p])
+			}
+		}
+	}
+}
+
+// forgetting loses one publication after acknowledging it, as a state store
+// does that fails over to a copy which lags.
+type forgetting struct {
+	microbatch.State
+	lose bool
+}
+
+func (f *forgetting) PublishRun(ctx context.Context, l watermark.Lease, p watermark.Publication) (watermark.Published, error) {
+	if f.lose {
+		f.lose = false
+		return watermark.Published{Run: p.Run}, nil
+	}
+	return f.State.PublishRun(ctx, l, p)
+}
+
+// TestStateStoreThatForgotUnderALiveLease is told what it forgot before
+// anything is built on it.
+func TestStateStoreThatForgotUnderALiveLease(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	state := &forgetting{State: b.set.State}
+	b.set.State = state
+	b.restart()
+	err := b.p.Under(t.Context(), func(ctx context.Context, term microbatch.Term) error {
+		for _, clock := range []string{"03:00", "03:01", "03:02", "03:03"} {
+			b.put(clock, "a.ndjson", row("x", clock, 1, "t"))
+			state.lose = clock == "03:01"
+			if r := term.Step(ctx, at(clock), microbatch.StepOptions{}); r.Outcome != microbatch.Advanced || r.StateErr != nil {
+				t.Fatalf("step at %s: %s %v %v", clock, r.Outcome, r.Err, r.StateErr)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.journalAgrees()
+	for _, p := range []string{"03:00", "03:01", "03:02", "03:03"} {
+		if b.ledger()[p] != "covered" {
+			t.Errorf("ledger of %s is %q", p, b.ledger()[p])
+		}
+	}
+}
+
+// journalAgrees checks the journal against the history that CURRENT reaches:
+// every run in it is published, no other one is.
+func (b *bench) journalAgrees() {
+	b.t.Helper()
+	head, err := b.set.Sink.Head(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	reached := map[string]bool{}
+	err = b.set.Sink.Walk(b.t.Context(), head, func(_ sink.Ref, m sink.Manifest) (bool, error) {
+		reached[m.RunID] = true
+		return true, nil
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	runs, err := b.state.Runs(b.t.Context(), "ads", 1000, "")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, r := range runs {
+		if published := r.Status == watermark.RunPublished; published != reached[r.ID] {
+			b.t.Errorf("run %s is journalled as %s, CURRENT reaches it: %v", r.ID, r.Status, reached[r.ID])
+		}
+		delete(reached, r.ID)
+	}
+	for id := range reached {
+		b.t.Errorf("run %s is not journalled", id)
+	}
+}
