@@ -78,6 +78,9 @@ func (s *Store) classify(op string, err error) (hint string, class error) {
 		}
 	}
 	code, message, status, header := answer(err)
+	if op == "put" && damaged(code, err) {
+		return "damaged on the way up", store.ErrUnavailable
+	}
 	if op == "put" && s.o.Checksum != WhenRequired && checksumRefused(code, message, status) {
 		return "a server that does not know checksum trailers needs `checksum: when_required`", store.ErrUnsupported
 	}
@@ -111,6 +114,19 @@ func (s *Store) classify(op string, err error) (hint string, class error) {
 		}
 	}
 	return "", nil
+}
+
+// damaged recognises an upload whose bytes are not those that its checksum was made of. A server that does not know checksum trailers
+// takes their framing for the body and says the same of the signature's hash, so that code counts only where no trailer was sent.
+func damaged(code string, err error) bool {
+	switch code {
+	case "BadDigest":
+		return true
+	case "XAmzContentSHA256Mismatch":
+		re := (*awshttp.ResponseError)(nil)
+		return errors.As(err, &re) && re.Response != nil && re.Response.Request != nil && re.Response.Request.Header.Get("X-Amz-Trailer") == ""
+	}
+	return false
 }
 
 // checksumRefused recognises the many ways in which servers refuse an upload with a checksum trailer.

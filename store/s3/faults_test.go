@@ -181,6 +181,20 @@ func TestAnAnswerWithoutVersionIsNoSuccess(t *testing.T) {
 	}
 }
 
+// TestDamagedUploadIsAnOutage has the server find other bytes than were sent: to be tried again, and no reason to change a setting.
+func TestDamagedUploadIsAnOutage(t *testing.T) {
+	for _, code := range []string{"BadDigest", "XAmzContentSHA256Mismatch"} {
+		f := newFake()
+		st := open(t, f.serve(t).URL, nil) // without TLS no trailer is sent
+		f.lie = times(10, "put", func(w http.ResponseWriter, _ *http.Request) { refuse(w, 400, code, "The checksum did not match.") })
+		_, err := store.PutBytes(t.Context(), st, "k", []byte("x"), store.PutOptions{})
+		want(t, code, err, store.ErrUnavailable)
+		if strings.Contains(err.Error(), "when_required") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 // cut sends only the first n bytes of what a get would send.
 func (f *fake) cut(n int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
