@@ -34,10 +34,14 @@ func TestUnsettledChangeIsNotSettledAsLost(t *testing.T) {
 			if landsFirst {
 				faulty.Deliver(ctx)
 			}
+			// Paused: the step settles what was left open, and changes nothing itself.
+			b.pause(true)
 			term.Step(ctx, at("03:01"), microbatch.StepOptions{})
+			b.pause(false)
 			if !landsFirst {
 				faulty.Deliver(ctx)
 			}
+			term.Step(ctx, at("03:01"), microbatch.StepOptions{})
 			b.put("03:02", "a.ndjson", row("x", "03:02", 1, "t"))
 			term.Step(ctx, at("03:02"), microbatch.StepOptions{})
 			return nil
@@ -51,6 +55,18 @@ func TestUnsettledChangeIsNotSettledAsLost(t *testing.T) {
 				t.Errorf("lands first %v: ledger of %s is %q", landsFirst, p, b.ledger()[p])
 			}
 		}
+	}
+}
+
+// pause pauses or resumes the pipeline.
+func (b *bench) pause(paused bool) {
+	b.t.Helper()
+	do := b.state.Resume
+	if paused {
+		do = b.state.Pause
+	}
+	if _, err := do(b.t.Context(), "ads", watermark.Change{ID: b.set.NewID(), Actor: "me", Reason: "for a test"}); err != nil {
+		b.t.Fatal(err)
 	}
 }
 
