@@ -131,6 +131,7 @@ func chaosFor(t *testing.T) time.Duration {
 // restarts daemons at random, while partitions come in five times a second.
 // There must be one line of versions and, in the end, everything in it.
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		place    string
 		replicas int
@@ -293,6 +294,7 @@ func round(ds []time.Duration) []time.Duration {
 // over and published, and wakes it: it must not publish, and must go on as the
 // standby.
 func TestStoppedLeader(t *testing.T) {
+	t.Parallel()
 	for _, p := range []string{"file", "versitygw"} {
 		for _, step := range []string{"planned", "data", "manifest", "current"} {
 			t.Run(p+"/"+step, func(t *testing.T) {
@@ -341,7 +343,8 @@ func stopped(pid int) bool {
 
 // TestTakeover measures how long no pane is published after the leader's end:
 // a lease and a trigger after kill -9, a trigger after SIGTERM, whatever the
-// lease.
+// lease. Like the planned restart it measures, so it runs before those that
+// run side by side.
 func TestTakeover(t *testing.T) {
 	for _, c := range []struct {
 		name  string
