@@ -273,6 +273,11 @@ func (p *Pipeline) guard(m *sink.Manifest, built builtWindow) error {
 	if m.Counts.Rows > 0 {
 		share = float64(m.Counts.Rejected) / float64(m.Counts.Rows)
 	}
+	if len(m.Inputs) == 0 && len(m.Skipped) > 0 {
+		// More likely the configuration is wrong than every object.
+		return fmt.Errorf("%w: all %d objects of the coverage are skipped, such as %s (%s); nothing would be left of the index",
+			ErrGuard, len(m.Skipped), m.Skipped[0].Key, m.Skipped[0].Reason)
+	}
 	ok := m.Counts.Rejected == 0 || share <= p.set.MaxRejectShare
 	m.Checks = append(m.Checks, sink.CheckResult{
 		Name: rejectedRows, Passed: ok,

@@ -1,6 +1,7 @@
 package microbatch_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -83,6 +84,26 @@ func TestObjectSkipPolicy(t *testing.T) {
 	b.step("03:00", microbatch.Advanced)
 	if m := b.live(); len(m.Skipped) != 3 || len(m.Inputs) != 1 || m.Skipped[0].Reason == "" {
 		t.Errorf("inputs %v, skipped %v", m.Inputs, m.Skipped)
+	}
+}
+
+// TestSkippingEverythingPublishesNothing: a pane in which every object of the
+// coverage is left out would empty the index.
+func TestSkippingEverythingPublishesNothing(t *testing.T) {
+	b := newBench(t, benchOptions{change: func(s *microbatch.Settings) { s.ObjectErrors = microbatch.ObjectSkip }})
+	b.put("03:00", "good.ndjson", row("x", "03:00", 1, "good"))
+	b.step("03:00", microbatch.Advanced)
+	b.put("03:00", "good.ndjson", "nonsense")
+	bad := b.put("03:01", "bad.ndjson", "nonsense")
+	r := b.step("03:01", microbatch.Failed)
+	if !errors.Is(r.Err, microbatch.ErrGuard) || !strings.Contains(r.Err.Error(), "all 2 objects") || b.docs()["x"] == "" {
+		t.Errorf("error %v, documents %v", r.Err, b.docs())
+	}
+	b.put("03:01", "bad.ndjson", row("y", "03:01", 1, "mended"))
+	b.restart()
+	b.step("03:01", microbatch.Advanced)
+	if b.docs()["y"] == "" {
+		t.Errorf("after mending %s: %v", bad, b.docs())
 	}
 }
 
