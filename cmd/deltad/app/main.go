@@ -150,7 +150,7 @@ func (c *cli) root() *cobra.Command {
 	}
 	root.AddCommand(
 		c.runCommand(), c.checkCommand(), c.planCommand(), c.statusCommand(), c.runsCommand(), c.partitionsCommand(),
-		c.getCommand(), c.lsCommand(), c.gcCommand(), c.recoverCommand(), c.adoptCommand(), c.migrateCommand(), c.versionCommand(),
+		c.getCommand(), c.lsCommand(), c.gcCommand(), c.recoverCommand(), c.adoptCommand(), c.migrateCommand(), c.versionCommand(), c.objectCommand(),
 		c.demoCommand(), c.healthCommand(),
 	)
 	root.AddCommand(c.controlCommands()...)
