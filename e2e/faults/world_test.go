@@ -294,7 +294,7 @@ func (w *world) produce() {
 	w.clock = w.clock.Add(time.Minute)
 	for file := range 2 {
 		var b strings.Builder
-		for row := range 40 {
+		for row := range 15 {
 			item := (w.put*7 + row*3 + file) % 60
 			op := "U"
 			if (item+w.put)%17 == 0 {
@@ -479,13 +479,13 @@ func (w *world) certificate() string {
 	return path
 }
 
-// waitFor polls as a reader does until the newest partition is live, and says
-// how long that took.
+// waitFor polls as a reader does until the newest partition is live, with both
+// of its objects, and says how long that took.
 func (w *world) waitFor(limit time.Duration) time.Duration {
 	w.t.Helper()
 	began := time.Now()
 	for {
-		if s := w.read(); s != nil && s.Current.Watermark.Equal(w.clock) {
+		if s := w.read(); s != nil && s.Current.Watermark.Equal(w.clock) && w.whole(s.Manifest) {
 			return time.Since(began)
 		}
 		if time.Since(began) > limit {
@@ -493,4 +493,16 @@ func (w *world) waitFor(limit time.Duration) time.Duration {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
+}
+
+// whole says whether a pane has every object of the newest partition: one
+// published between the two puts has only the first, until it is refined.
+func (w *world) whole(m sink.Manifest) bool {
+	n := 0
+	for _, in := range m.Inputs {
+		if in.Partition.Equal(w.clock) {
+			n++
+		}
+	}
+	return n == 2
 }
