@@ -218,9 +218,11 @@ func TestB30StopDuringRequests(t *testing.T) {
 	}
 }
 
-// hit says whether any request has met a fault.
-func (w *world) hit() bool {
-	for _, e := range w.proxy.Take() {
+// hit says whether any request has met a fault since it was last asked.
+func (w *world) hit() bool { return faulted(w.proxy) }
+
+func faulted(p *s3proxy.Proxy) bool {
+	for _, e := range p.Take() {
 		if e.Fault != "" {
 			return true
 		}

@@ -52,10 +52,10 @@ func (m *matrix) String() string {
 	for _, fault := range slices.Sorted(maps.Keys(m.cells)) {
 		for _, at := range slices.Sorted(maps.Keys(m.cells[fault])) {
 			c := m.cells[fault][at]
-			fmt.Fprintf(&b, "%-28s %-28s rounds %3d  faults %5d  through %3d  failed %3d\n", fault, at, c.rounds, c.hits, c.through, c.failed)
+			fmt.Fprintf(&b, "%-36s  %-30s  rounds %3d  faults %5d  through %3d  failed %3d\n", fault, at, c.rounds, c.hits, c.through, c.failed)
 			all.rounds, all.hits, all.through, all.failed = all.rounds+c.rounds, all.hits+c.hits, all.through+c.through, all.failed+c.failed
 		}
 	}
-	fmt.Fprintf(&b, "%-28s %-28s rounds %3d  faults %5d  through %3d  failed %3d\n", "all", "", all.rounds, all.hits, all.through, all.failed)
+	fmt.Fprintf(&b, "%-36s  %-30s  rounds %3d  faults %5d  through %3d  failed %3d\n", "all", "", all.rounds, all.hits, all.through, all.failed)
 	return b.String()
 }
