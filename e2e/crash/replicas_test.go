@@ -166,7 +166,8 @@ func TestChaos(t *testing.T) {
 			last, _ := w.last()
 			t.Logf("seed %d: %s; %d partitions, %d panes over %d epochs, version %d, %d states seen; takeovers after kill -9 %v",
 				seed, n, total, len(history), epochs(history), last.Version, w.loads(), round(n.takeovers))
-			if slowest := maxOf(n.takeovers); slowest > r.o.leaseTTL+trigger+slack {
+			// The standby may have been killed a moment ago and be starting.
+			if slowest := maxOf(n.takeovers); slowest > r.o.leaseTTL+trigger+3*slack {
 				t.Errorf("a takeover took %s, more than the lease of %s and a trigger of %s", slowest, r.o.leaseTTL, trigger)
 			}
 		})
@@ -345,6 +346,8 @@ func stopped(pid int) bool {
 // a lease and a trigger after kill -9, a trigger after SIGTERM, whatever the
 // lease. Like the planned restart it measures, so it runs before those that
 // run side by side.
+//
+//nolint:tparallel // it measures, and so runs before those that are side by side
 func TestTakeover(t *testing.T) {
 	for _, c := range []struct {
 		name  string

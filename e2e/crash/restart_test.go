@@ -62,6 +62,8 @@ func descriptors(t *testing.T, pid int) int {
 // partitions come in five times a second, and its binary on disk is replaced
 // by another build each time. No trigger is missed (a busy machine may cost
 // one or two), and memory does not grow.
+//
+//nolint:tparallel // it measures, and so runs before those that are side by side
 func TestPlannedRestartUnderLoad(t *testing.T) {
 	const restarts = 10
 	for _, p := range []string{"file", "versitygw"} {

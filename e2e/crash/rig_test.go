@@ -79,7 +79,11 @@ func prepared(m *testing.M) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() {
+		if err := os.RemoveAll(dir); err != nil {
+			fmt.Fprintln(os.Stderr, "crash:", err)
+		}
+	}()
 	first, other = filepath.Join(dir, "first"), filepath.Join(dir, "other")
 	for out, version := range map[string]string{first: firstVersion, other: otherVersion} {
 		cmd := exec.Command("go", "build", "-tags", "crashtest", "-ldflags", "-X github.com/deltad/deltad/cmd/deltad/app.Version="+version, "-o", out, "./cmd/deltad")
