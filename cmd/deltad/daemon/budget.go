@@ -51,17 +51,18 @@ type budget struct {
 	dir    string
 }
 
-// divide gives a quarter of the memory to what is kept, a quarter to the
-// tables of slices being built, a quarter to the decoders that feed them; the
-// rest is for merging, writing and the runtime.
+// divide gives an eighth of the memory to what is kept, an eighth to the
+// tables of slices being built (which hold twice that while they are written
+// out) and a quarter to the decoders that feed them; the rest is for merging,
+// writing and the runtime.
 func divide(c *configs.Config) budget {
 	memory, pipelines := Memory(c), int64(max(1, len(c.Pipelines)))
-	b := budget{workers: c.Limits.Workers, spools: spool.NewBudget(memory / 4), dir: c.Cache.Dir}
+	b := budget{workers: c.Limits.Workers, spools: spool.NewBudget(memory / 8), dir: c.Cache.Dir}
 	if b.workers == 0 {
 		b.workers = runtime.GOMAXPROCS(0) // the runtime heeds the cgroup's CPU limit
 	}
 	share := memory / 4 / (int64(b.workers) * pipelines)
-	b.table = max(share, 1<<20)
+	b.table = max(share/2, 1<<20)
 	b.scan.RowGroup = min(max(share, 16<<20), 512<<20)
 	b.scan.Page = int(min(max(share/2, 8<<20), 64<<20))
 	b.slices = int64(c.Cache.Size) / pipelines
