@@ -100,9 +100,9 @@ func write(t *testing.T, dir string, seed uint64) {
 	}
 	w := bufio.NewWriterSize(f, mib)
 	r := rand.New(rand.NewPCG(seed, 1))
-	fmt.Fprintln(w, "k,v,s")
+	_, _ = fmt.Fprintln(w, "k,v,s") // Flush reports what went wrong
 	for range rows {
-		fmt.Fprintf(w, "%d,%d,%016x%s\n", r.IntN(1_000_000), r.IntN(1000), r.Uint64(), strings.Repeat("t", title-16))
+		_, _ = fmt.Fprintf(w, "%d,%d,%016x%s\n", r.IntN(1_000_000), r.IntN(1000), r.Uint64(), strings.Repeat("t", title-16))
 	}
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
