@@ -169,7 +169,8 @@ func (r *ride) arrive(h int) {
 func (r *ride) drop(p piece, key, stem string) {
 	r.t.Helper()
 	body, ext := r.write(r.t, r.rng, p.flights)
-	if key == "" {
+	replaced := key != ""
+	if !replaced {
 		key = stem + ext
 	} else {
 		for key[len(key)-len(ext):] != ext || key[len(key)-len(ext)-1] != '.' {
@@ -180,7 +181,7 @@ func (r *ride) drop(p piece, key, stem string) {
 	if err := firstOf(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, body, 0o600)); err != nil {
 		r.t.Fatal(err)
 	}
-	r.oracle.put(key, p.hour, len(body))
+	r.oracle.put(key, p.hour, len(body), replaced)
 	for _, rig := range r.rigs {
 		rig.put(key, body)
 	}

@@ -77,9 +77,11 @@ func (o *oracle) one(format string, args ...any) any {
 func (o *oracle) path(key string) string { return filepath.Join(o.dir, filepath.FromSlash(key)) }
 
 // put says that the raw file of a key is new or another one.
-func (o *oracle) put(key string, part time.Time, bytes int) {
+func (o *oracle) put(key string, part time.Time, bytes int, replaced bool) {
 	o.t.Helper()
-	o.drop(key)
+	if replaced {
+		o.drop(key)
+	}
 	o.versions++
 	from := fmt.Sprintf("(SELECT * FROM read_parquet(%s))", literal(o.path(key)))
 	if !strings.HasSuffix(key, ".parquet") {
@@ -140,8 +142,9 @@ func (o *oracle) expect(now time.Time) expectation {
 	}
 	late := fmt.Sprintf(`SELECT key, version FROM object WHERE part <= %[1]s AND part > %[3]s - to_hours(%[2]d)
 		AND NOT EXISTS (FROM hole WHERE part > lo AND part <= hi) EXCEPT TABLE used EXCEPT SELECT key, version FROM late`, stamp(e.from), 2*size, stamp(lists))
-	e.late = o.one(`SELECT count(*) FROM (%s)`, late).(int64)
-	o.exec(`INSERT INTO late SELECT *, false FROM (%s)`, late)
+	if e.late = o.one(`SELECT count(*) FROM (%s)`, late).(int64); e.late > 0 {
+		o.exec(`INSERT INTO late SELECT *, false FROM (%s)`, late)
+	}
 	if e.outcome != "idle" {
 		o.exec(`DELETE FROM live; INSERT INTO live %s; INSERT INTO used TABLE live; UPDATE late SET entered = true`, covered)
 		o.progress, o.coverage = e.n, e.from
