@@ -19,9 +19,6 @@ func (c *Config) Warnings() []Problem {
 	if strings.HasPrefix(c.State.URL, "sqlite:") && c.State.PasswordFile != "" {
 		ps.add("state.password_file", "has no effect on SQLite", c.State.PasswordFile)
 	}
-	if c.Cache.Dir != "" {
-		ps.add("cache.dir", "has no effect: slices on disk are not built yet", c.Cache.Dir)
-	}
 	for _, p := range c.Pipelines {
 		p.warn(&ps)
 	}
