@@ -195,6 +195,20 @@ func TestDamagedUploadIsAnOutage(t *testing.T) {
 	}
 }
 
+// TestAbortIsRepeated has an upload survive its first abort, as one does whose part is still being received.
+func TestAbortIsRepeated(t *testing.T) {
+	f := newFake()
+	st := open(t, f.serve(t).URL, nil)
+	survive := times(1, "abort", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	refused := times(1, "complete", func(w http.ResponseWriter, _ *http.Request) { refuse(w, 403, "AccessDenied", "no") })
+	f.lie = func(w http.ResponseWriter, r *http.Request) bool { return survive(w, r) || refused(w, r) }
+	_, err := store.PutBytes(t.Context(), st, "k", make([]byte, 11<<20), store.PutOptions{})
+	want(t, "put", err, store.ErrDenied)
+	if n := f.openUploads(); n != 0 {
+		t.Fatalf("%d uploads left", n)
+	}
+}
+
 // cut sends only the first n bytes of what a get would send.
 func (f *fake) cut(n int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

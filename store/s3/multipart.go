@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -164,12 +165,23 @@ func (p *put) part(ctx context.Context, id string, number int32, body io.ReadSee
 	}, nil
 }
 
-// abort gives the parts back, on a context of its own since the caller's may have ended. An upload that completed after all, its answer
-// lost, is not touched by it. What cannot be aborted now is left to the bucket's lifecycle rule.
+// abort gives the parts back, on a context of its own since the caller's may have ended. A part that the server still receives while it
+// aborts may survive, so it is asked again until it knows of no upload, a few times. An upload that completed after all, its answer lost,
+// is not touched by it. What cannot be aborted now is left to the bucket's lifecycle rule.
 func (p *put) abort(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
 	defer cancel()
-	_, _ = p.s.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
-		Bucket: &p.s.o.Bucket, Key: &p.key, UploadId: &id, ExpectedBucketOwner: p.s.owner, RequestPayer: p.s.payer,
-	})
+	for pause := 50 * time.Millisecond; pause < time.Second; pause *= 4 {
+		_, err := p.s.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
+			Bucket: &p.s.o.Bucket, Key: &p.key, UploadId: &id, ExpectedBucketOwner: p.s.owner, RequestPayer: p.s.payer,
+		})
+		if code, _, status, _ := answer(err); code == "NoSuchUpload" || status == http.StatusNotFound {
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
