@@ -196,6 +196,9 @@ type engine struct {
 func newEngine(t *testing.T, c *configs.Config, o daemon.Options) *engine {
 	t.Helper()
 	app, err := daemon.Open(t.Context(), c, o)
+	for deadline := time.Now().Add(30 * time.Second); errors.Is(err, watermark.ErrUnavailable) && time.Now().Before(deadline); {
+		app, err = daemon.Open(t.Context(), c, o) // a slow machine; a daemon that starts waits too
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
