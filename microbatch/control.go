@@ -112,8 +112,10 @@ func (p *Pipeline) requests(stop, ctx context.Context, t term) error {
 		return fmt.Errorf("take requests: %w", err)
 	}
 	for _, rq := range taken {
-		if stop.Err() != nil {
+		select {
+		case <-stop.Done():
 			return nil
+		default:
 		}
 		state, result := p.answer(ctx, t, rq)
 		body, err := json.Marshal(result)

@@ -256,8 +256,8 @@ func TestRestoredStateStoreIsFilledUp(t *testing.T) {
 	b := newBench(t, benchOptions{rule: hour(10 * time.Minute)})
 	b.put("00:00", "a.ndjson", row("x", "00:00", 1, "t"))
 	b.step("00:00", microbatch.Advanced)
-	real := b.set.State
-	b.set.State = forgetful{State: real, from: at("00:01")}
+	remembering := b.set.State
+	b.set.State = forgetful{State: remembering, from: at("00:01")}
 	b.restart()
 	for _, clock := range []string{"00:30", "01:00", "01:30"} {
 		b.put(clock, "a.ndjson", row("x", clock, 1, "t"))
@@ -265,7 +265,7 @@ func TestRestoredStateStoreIsFilledUp(t *testing.T) {
 			t.Fatalf("%s: %s %v", clock, r.Outcome, r.Err)
 		}
 	}
-	b.set.State = real
+	b.set.State = remembering
 	b.restart()
 	b.put("01:31", "a.ndjson", row("x", "01:31", 1, "t"))
 	b.step("01:31", microbatch.Advanced)

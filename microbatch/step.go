@@ -120,8 +120,12 @@ func (p *Pipeline) run(ctx context.Context, t term, row watermark.Pipeline, now 
 	if !o.Force && !o.Retry && p.backoff.holds(sign) {
 		return false, fmt.Errorf("waiting %d more triggers after %d failed attempts: %w", p.backoff.wait, p.backoff.failures, p.backoff.last)
 	}
+	planned := p.seen.head.Delta
 	if err := p.claim(ctx, t); err != nil {
 		return false, err
+	}
+	if now := p.seen.head.Delta; planned == nil != (now == nil) || planned != nil && *planned != *now {
+		return true, nil // a predecessor's last change arrived meanwhile: the plan stands on another pane
 	}
 	if err := p.findLate(ctx, row, plan, r); err != nil {
 		return false, err

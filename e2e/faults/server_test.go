@@ -181,6 +181,7 @@ func newBouncer(t *testing.T, server string) *bouncer {
 		b.bin = found
 	}
 	var err error
+	//nolint:usetesting // another user must be able to enter every folder above it
 	if b.dir, err = os.MkdirTemp("", "deltad-pgbouncer-"); err != nil {
 		t.Fatal(err)
 	}

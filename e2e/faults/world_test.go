@@ -68,7 +68,7 @@ func prepared(m *testing.M) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	deltad = filepath.Join(dir, "deltad")
 	cmd := exec.Command("go", "build", "-o", deltad, "./cmd/deltad")
 	cmd.Dir, cmd.Stderr = "../..", os.Stderr

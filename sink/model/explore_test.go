@@ -14,7 +14,7 @@ type step struct{ kind, epoch, arg uint8 }
 type explorer struct {
 	bounds
 	mistakes
-	*real
+	*actual
 
 	states  [][]state
 	parents []uint32
@@ -35,7 +35,7 @@ const chunk = 1 << 14
 const maxStates = 2_000_000
 
 func newExplorer(b bounds, m mistakes) *explorer {
-	return &explorer{bounds: b, mistakes: m, real: newReal(), seed: maphash.MakeSeed(), table: make([]uint32, 1<<12)}
+	return &explorer{bounds: b, mistakes: m, actual: newReal(), seed: maphash.MakeSeed(), table: make([]uint32, 1<<12)}
 }
 
 func (x *explorer) state(i uint32) *state { return &x.states[i/chunk][i%chunk] }

@@ -71,7 +71,7 @@ func scenarios() []scenario {
 }
 
 // TestProtocol: every property holds in every state within the bounds of each scenario, and every step of the model is taken in one.
-func TestProtocol(t *testing.T) {
+func TestProtocol(t *testing.T) { //nolint:tparallel // the subtests of "scenarios" are, which ends when they have
 	t.Parallel()
 	var mu sync.Mutex
 	var states, edges int

@@ -8,8 +8,8 @@ import (
 	"github.com/deltad/deltad/sink/sinktest"
 )
 
-// real turns what the model says into what package sink says. Everything is made once, so that asking the real code is cheap.
-type real struct {
+// actual turns what the model says into what package sink says. Everything is made once, so that asking the real code is cheap.
+type actual struct {
 	ids    [resetRun + 1]string // of runs
 	words  [32]string           // change ids, ETags, nonces, state ids
 	marks  [lastMark + 2]sink.Time
@@ -19,11 +19,11 @@ type real struct {
 }
 
 // old is long before now: whatever an age protects is not protected here.
-func (r *real) old() time.Time { return sinktest.Hour(0) }
-func (r *real) now() time.Time { return sinktest.Hour(24 * 365) }
+func (r *actual) old() time.Time { return sinktest.Hour(0) }
+func (r *actual) now() time.Time { return sinktest.Hour(24 * 365) }
 
-func newReal() *real {
-	r := &real{}
+func newReal() *actual {
+	r := &actual{}
 	for i := range r.words {
 		r.words[i] = fmt.Sprintf("w%02d", i)
 	}
@@ -48,7 +48,7 @@ func newReal() *real {
 	return r
 }
 
-func (r *real) setOf(ids []string) (set uint8) {
+func (r *actual) setOf(ids []string) (set uint8) {
 	for _, id := range ids {
 		for run := 1; run < len(r.ids); run++ {
 			if r.ids[run] == id {
@@ -59,16 +59,16 @@ func (r *real) setOf(ids []string) (set uint8) {
 	return set
 }
 
-func (r *real) owner(epoch, nonce, state uint8) sink.Owner {
+func (r *actual) owner(epoch, nonce, state uint8) sink.Owner {
 	return sink.Owner{Epoch: int64(epoch), Nonce: r.words[nonce], State: r.words[state]}
 }
 
-func (r *real) ownerOf(c current) sink.Owner { return r.owner(c.epoch, c.nonce, c.state) }
+func (r *actual) ownerOf(c current) sink.Owner { return r.owner(c.epoch, c.nonce, c.state) }
 
-func (r *real) ref(m manifest) sink.DeltaRef { return r.deltas[m.version][m.run] }
+func (r *actual) ref(m manifest) sink.DeltaRef { return r.deltas[m.version][m.run] }
 
 // current is c as sink has it; s resolves its pane.
-func (r *real) current(s *state, c current) sink.Current {
+func (r *actual) current(s *state, c current) sink.Current {
 	change := c.change
 	if c.reason == reset {
 		change = resetChange
@@ -82,7 +82,7 @@ func (r *real) current(s *state, c current) sink.Current {
 	return out
 }
 
-func (r *real) head(s *state, c current) sink.Head {
+func (r *actual) head(s *state, c current) sink.Head {
 	if c.version == absent {
 		return sink.Head{}
 	}
@@ -92,7 +92,7 @@ func (r *real) head(s *state, c current) sink.Head {
 var reasons = [...]sink.Reason{sink.Publish, sink.Refine, sink.Reset, sink.Rollback, sink.Claim, sink.Adopt, sink.Collect}
 
 // manifest is pane as sink has it.
-func (r *real) manifest(s *state, pane uint8) (sink.Ref, sink.Manifest) {
+func (r *actual) manifest(s *state, pane uint8) (sink.Ref, sink.Manifest) {
 	m := s.panes[pane]
 	d := r.ref(m)
 	out := sink.Manifest{
@@ -108,7 +108,7 @@ func (r *real) manifest(s *state, pane uint8) (sink.Ref, sink.Manifest) {
 }
 
 // evidence is what a collection by a leader that sees head is planned from; everything is as old as can be.
-func (r *real) evidence(s *state, head current, db journal, pins uint8) sink.Evidence {
+func (r *actual) evidence(s *state, head current, db journal, pins uint8) sink.Evidence {
 	ev := sink.Evidence{Head: r.head(s, head), Now: r.now(), Pins: r.sets[pins]}
 	s.chain(head.pane, func(_ uint8, m manifest) bool {
 		ev.Panes = append(ev.Panes, sink.Published{RunID: r.ids[m.run], DataIDs: r.ids[m.data : m.data+1], Written: r.old()})

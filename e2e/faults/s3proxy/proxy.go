@@ -303,7 +303,7 @@ func (c *Call) Cut() {
 		}
 		_ = conn.Close()
 	}
-	panic(http.ErrAbortHandler)
+	panic(http.ErrAbortHandler) //nolint:forbidigo // how net/http is told to drop a connection
 }
 
 // Wait sleeps, or until the client gives up or the proxy is closed, and says

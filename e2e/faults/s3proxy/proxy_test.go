@@ -22,14 +22,14 @@ func server(t *testing.T) (url string, seen *atomic.Int32) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen.Add(1)
 		if r.URL.Query().Has("list-type") {
-			fmt.Fprint(w, page)
+			_, _ = fmt.Fprint(w, page)
 			return
 		}
 		body, err := io.ReadAll(r.Body)
 		if err == nil && len(body) > 0 {
 			_, err = w.Write(body)
 		} else {
-			fmt.Fprint(w, "0123456789")
+			_, _ = fmt.Fprint(w, "0123456789")
 		}
 		if err != nil {
 			t.Error(err)
@@ -56,6 +56,7 @@ func ask(method, url, body string) (status int, got string, err error) {
 }
 
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	const list = "/bucket?list-type=2&prefix=a/"
 	for _, c := range []struct {
 		name         string

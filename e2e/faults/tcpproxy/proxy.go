@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -79,7 +80,8 @@ type Proxy struct {
 
 // New starts a proxy before the server at target, host:port.
 func New(target string) (*Proxy, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	var lc net.ListenConfig
+	ln, err := lc.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
@@ -180,7 +182,8 @@ func (l *link) cut() {
 }
 
 func (p *Proxy) serve(client net.Conn) {
-	server, err := net.Dial("tcp", p.target)
+	var d net.Dialer
+	server, err := d.DialContext(p.ctx, "tcp", p.target)
 	if err != nil {
 		_ = client.Close()
 		return
@@ -226,7 +229,7 @@ func message(r *bufio.Reader, typed bool) (kind byte, frame []byte, err error) {
 	if _, err = io.ReadFull(r, body); err != nil {
 		return 0, nil, err
 	}
-	return kind, append(frame, body...), nil
+	return kind, slices.Concat(frame, body), nil
 }
 
 // statement is the SQL of a frame, if it has any.
