@@ -24,6 +24,8 @@ import (
 type Options struct {
 	// NoKeyAndChild: a key "x" and a key "x/y" cannot both exist; the second put must be refused.
 	NoKeyAndChild string
+	// ShakyKeyAndChild: a key "x" and a key "x/y" can both exist, but now and then a listing lacks one of them.
+	ShakyKeyAndChild string
 	// NoMarkers: zero-byte keys that end in "/" cannot be stored; the put must be refused.
 	NoMarkers string
 	// NoEmptySegments: "//", leading "/", "." and ".." segments do not round-trip.
