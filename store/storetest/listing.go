@@ -65,7 +65,7 @@ func (s suite) listDelimiter(t *testing.T) {
 		}
 	}
 	top := []string{"d/00a", "d/05", "d/zz"}
-	if s.o.NoKeyAndChild != "" {
+	if s.o.NoKeyAndChild != "" || s.o.ShakyKeyAndChild != "" {
 		top[1] = "d/05-"
 	}
 	fill(t, st, append(slices.Clone(top), keys...))

@@ -27,7 +27,7 @@ func (s suite) listModel(t *testing.T) {
 	var keys []string
 	for range 120 {
 		k := random()
-		if !slices.Contains(keys, k) && (s.o.NoKeyAndChild == "" || !related(keys, k)) {
+		if !slices.Contains(keys, k) && (s.o.NoKeyAndChild+s.o.ShakyKeyAndChild == "" || !related(keys, k)) {
 			keys = append(keys, k)
 		}
 	}
