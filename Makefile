@@ -53,7 +53,7 @@ bench: ## benchmarks; BENCH=regexp selects
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 
 .PHONY: fuzz
-fuzz: ## every fuzz target for FUZZTIME (default 5s) each
+fuzz: ## every fuzz target for FUZZTIME (default 5s) each, side by side
 	.ci/fuzz $(FUZZTIME)
 
 .PHONY: tidy
