@@ -16,18 +16,28 @@ var errNullOperand = errors.New("operation on null")
 // checked are what expressions do instead of the library's own: its integer
 // arithmetic wraps, its int() of a double out of range is any number, and its
 // string() of null is the text "<nil>". Here the first two are errors, as an
-// integer sum out of range is, and the last is null.
+// integer sum out of range is, and the last is null. What is no operator of two
+// operands of known types is rewritten by checkedNodes.
 func checked() []expr.Option {
 	options := []expr.Option{
+		expr.Patch(checkedNodes{}),
 		expr.Function("int", checkedInt, new(func(any) int)),
 		expr.Function("string", checkedString, new(func(any) string)),
 	}
-	for operator, name := range map[string]string{"+": "checkedAdd", "-": "checkedSub", "*": "checkedMul"} {
+	for name, fn := range map[string]func(...any) (any, error){
+		"checkedNegation": checkedNegation, "checkedAbs": checkedAbs, "checkedTotal": checkedTotal,
+	} {
+		options = append(options, expr.Function(name, fn, new(func(any) int)), expr.Function(name+"Of", fn, new(func(any) any)))
+	}
+	for operator, name := range operators {
+		options = append(options, expr.Function(name+"Of", checkedEither(operator), new(func(any, any) any)))
 		options = append(options, expr.Operator(operator, name), expr.Function(name, checkedArithmetic(operator),
 			new(func(int64, int64) int), new(func(int64, int) int), new(func(int, int64) int), new(func(int, int) int)))
 	}
 	return options
 }
+
+var operators = map[string]string{"+": "checkedAdd", "-": "checkedSub", "*": "checkedMul"}
 
 func checkedArithmetic(operator string) func(...any) (any, error) {
 	return func(args ...any) (any, error) {

@@ -38,7 +38,7 @@ func evaluate(t *testing.T, source string, v, f, text any) (any, error) {
 // TestExpressionsDoNotWrap: an integer that int64 cannot hold is an error, as
 // it is in a sum, and never another number.
 func TestExpressionsDoNotWrap(t *testing.T) {
-	const top = int64(math.MaxInt64)
+	const top, least = int64(math.MaxInt64), int64(math.MinInt64)
 	for _, tc := range []struct {
 		name, source string
 		v, f, t      any
@@ -61,6 +61,35 @@ func TestExpressionsDoNotWrap(t *testing.T) {
 		{name: "null is null", source: "v + 1"},
 		{name: "string of null", source: "string(v)"},
 		{name: "string of a number", source: "string(v)", v: int64(5), want: "5"},
+		{name: "minus", source: "-v", v: top, want: -top},
+		{name: "minus the least", source: "-v", v: least, err: "exceeds int64"},
+		{name: "minus the least, doubly", source: "-(-v)", v: least, err: "exceeds int64"},
+		{name: "minus null", source: "-v"},
+		{name: "minus a double", source: "-f", f: 1.5, want: -1.5},
+		{name: "minus a literal", source: "-7", want: int64(-7)},
+		{name: "minus what is known late", source: "int(reduce([v], -#acc, v))", v: least, err: "exceeds int64"},
+		{name: "abs", source: "abs(v)", v: -top, want: top},
+		{name: "abs of the least", source: "abs(v)", v: least, err: "abs(-9223372036854775808) exceeds int64"},
+		{name: "abs of null", source: "abs(v)"},
+		{name: "abs of a double", source: "abs(f)", f: -1.5, want: 1.5},
+		{name: "total", source: "int(sum([v, 1]))", v: top - 1, want: top},
+		{name: "total of nothing", source: "sum([v][1:])", v: top, want: int64(0)},
+		{name: "total out of range", source: "int(sum([v, 1]))", v: top, err: "exceeds int64"},
+		{name: "total of columns", source: "sum([v, v])", v: int64(-3), want: int64(-6)},
+		{name: "total of columns out of range", source: "sum([v, v])", v: least, err: "exceeds int64"},
+		{name: "total of three", source: "int(sum([v, -1, 1]))", v: least, err: "exceeds int64"},
+		{name: "total of a part", source: "sum(map([1, 2], # * v))", v: int64(5), want: int64(15)},
+		{name: "total of a part out of range", source: "sum([1, 2], v)", v: top, err: "exceeds int64"},
+		{name: "total of a filtered part", source: "sum(filter([1, 2, 3], # > 1), # * v)", v: int64(2), want: int64(10)},
+		{name: "total with null", source: "int(sum([v, 1]))"},
+		{name: "total of doubles", source: "sum([f, 1.5])", f: 1.0, want: 2.5},
+		{name: "total of a constant range", source: "sum(1..3, # * 4611686018427387904)", err: "exceeds int64"},
+		{name: "reduced", source: "int(reduce([v, 1], # + #acc))", v: top - 1, want: top},
+		{name: "reduced out of range", source: "int(reduce([v, 1], # + #acc))", v: top, err: "exceeds int64"},
+		{name: "reduced by products", source: "int(reduce([v, 2], #acc * #))", v: top, err: "exceeds int64"},
+		{name: "reduced by differences", source: "int(reduce([v, 1], #acc - #))", v: least, err: "exceeds int64"},
+		{name: "reduced doubles", source: "float(reduce([f, 2.0], #acc * #))", f: 1.5, want: 3.0},
+		{name: "reduced texts", source: `string(reduce([t, "b"], #acc + #))`, t: "a", want: "ab"},
 		{name: "null beside null", source: "v == nil ? 0 : v + 1", want: int64(0)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -274,7 +274,7 @@ func exprType(t column.Type) types.Type {
 var timeType = reflect.TypeFor[time.Time]()
 
 func outputType(t reflect.Type) (column.Type, error) {
-	if t == nil {
+	if isOpen(t) {
 		return column.Type{}, errors.New("its type is not known before it runs; wrap it with int(), float() or string()")
 	}
 	switch t.Kind() {

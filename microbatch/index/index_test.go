@@ -3,6 +3,7 @@ package index_test
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -201,6 +202,35 @@ func TestExpressionThatFailsNamesKeyAndField(t *testing.T) {
 	_, _, err := documents(t, p, types(), map[string]any{"k": "bad one", "s": "twelve"})
 	if err == nil || !strings.Contains(err.Error(), "k=bad one") || !strings.Contains(err.Error(), "field number") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestOverflowNamesItsPlace: the field, or the filter, and the operation.
+func TestOverflowNamesItsPlace(t *testing.T) {
+	for _, tc := range []struct {
+		name, want string
+		change     func(s *index.Spec)
+	}{
+		{"derived", `key k=a: field turned: evaluate expression "-least": -(-9223372036854775808) exceeds int64`, func(s *index.Spec) {
+			s.Fields = append(s.Fields, index.FieldSpec{Name: "turned", Expr: "-least"})
+		}},
+		{"filter of a field", `field least: where: evaluate expression "abs(n) > 0": abs(-9223372036854775808) exceeds int64`, func(s *index.Spec) {
+			s.Fields[0].Where = "abs(n) > 0"
+		}},
+		{"filter", `where: evaluate expression "-n > 0": `, func(s *index.Spec) { s.Where = "-n > 0" }},
+		{"delete", `delete_when: evaluate expression "sum([n, n]) > 0": `, func(s *index.Spec) { s.DeleteWhen = "sum([n, n]) > 0" }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := index.Spec{
+				Key: []string{"k"}, EventTime: index.EventTime{Column: "ts"},
+				Fields: []index.FieldSpec{{Name: "least", Fn: "min", Args: []string{"n"}}},
+			}
+			tc.change(&s)
+			_, _, err := documents(t, compile(t, s), types(), map[string]any{"k": "a", "ts": start, "n": math.MinInt64})
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %s", err, tc.want)
+			}
+		})
 	}
 }
 

@@ -169,8 +169,11 @@ func (l *Lifter) judge(batch *column.Batch, i int) (keep bool, why string, err e
 	if l.where != nil {
 		set(l.where, l.whereAt, batch, i)
 		yes, _, err := l.where.truth()
-		if err != nil || !yes {
-			return false, "", err
+		if err != nil {
+			return false, "", fmt.Errorf("where: %w", err)
+		}
+		if !yes {
+			return false, "", nil
 		}
 	}
 	for _, k := range l.bound.program.spec.Key {
@@ -182,7 +185,7 @@ func (l *Lifter) judge(batch *column.Batch, i int) (keep bool, why string, err e
 		set(l.deletes, l.deletesAt, batch, i)
 		yes, known, err := l.deletes.truth()
 		if err != nil {
-			return false, "", err
+			return false, "", fmt.Errorf("delete_when: %w", err)
 		}
 		if known {
 			l.dead[i] = keeps
@@ -279,7 +282,7 @@ func (l *Lifter) fold(batch *column.Batch) error {
 				set(f.where, f.whereAt, batch, int(i))
 				yes, _, err := f.where.truth()
 				if err != nil {
-					return err
+					return fmt.Errorf("field %s: where: %w", l.bound.program.fields[l.bound.folded[n]].Name, err)
 				}
 				if yes {
 					l.sub = append(l.sub, i)
