@@ -3,6 +3,7 @@ package sink
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -223,15 +224,21 @@ func encode(v any) ([]byte, error) {
 }
 
 // decode checks the format first, so that a file of a later major version is refused as such and not for some field it has changed.
+// What names no format at all no deltad wrote, old or new: it is damaged.
 func decode(b []byte, want string, v any) error {
-	var head struct {
-		Format string `json:"format"`
+	var head *struct {
+		Format *string `json:"format"`
 	}
-	if err := json.Unmarshal(b, &head); err != nil {
-		return fmt.Errorf("not a JSON object: %w", err)
+	switch err := json.Unmarshal(b, &head); {
+	case err != nil:
+		return fmt.Errorf("damaged: not a JSON object: %w", err)
+	case head == nil:
+		return errors.New("damaged: not a JSON object but null")
+	case head.Format == nil || *head.Format == "":
+		return errors.New("damaged: a JSON object without a format")
 	}
 	var k check
-	if k.format("format", head.Format, want); k.err != nil {
+	if k.format("format", *head.Format, want); k.err != nil {
 		return k.err
 	}
 	return json.Unmarshal(b, v)

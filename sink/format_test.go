@@ -117,6 +117,42 @@ func TestReadersIgnoreUnknownFieldsAndRefuseUnknownFormats(t *testing.T) {
 	}
 }
 
+// TestWhatIsNoObjectIsDamaged and not of a newer format: an operator who is told to upgrade would look in the wrong place.
+func TestWhatIsNoObjectIsDamaged(t *testing.T) {
+	for _, tc := range []struct{ name, body, want string }{
+		{"nothing", "", "not a JSON object"},
+		{"null", "null\n", "not a JSON object but null"},
+		{"list", "[]", "not a JSON object"},
+		{"text", `"deltad.current/1"`, "not a JSON object"},
+		{"number", "1", "not a JSON object"},
+		{"page", "<html>", "not a JSON object"},
+		{"empty object", "{}", "without a format"},
+		{"null format", `{"format":null}`, "without a format"},
+		{"numeric format", `{"format":2}`, "damaged"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o := newOutput(t)
+			ref := sink.Ref{Manifest: fullManifest().Key(), SHA256: sink.Sum([]byte(tc.body))}
+			for _, key := range []string{sink.CurrentKey, ref.Manifest} {
+				if _, err := store.PutBytes(t.Context(), o.mem, key, []byte(tc.body), store.PutOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, current := sink.ReadHead(t.Context(), o.mem, "")
+			_, manifest := sink.ReadManifest(t.Context(), o.mem, ref)
+			for key, err := range map[string]error{sink.CurrentKey: current, ref.Manifest: manifest} {
+				if err == nil || errors.Is(err, sink.ErrFormat) || !strings.Contains(err.Error(), "damaged: ") ||
+					!strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), key) {
+					t.Errorf("%s: %v, want %s", key, err, tc.want)
+				}
+			}
+			if !errors.Is(current, sink.ErrLostCurrent) {
+				t.Errorf("CURRENT: %v, want one that recovery restores", current)
+			}
+		})
+	}
+}
+
 func TestCurrentThatIsRefused(t *testing.T) {
 	good, err := fullCurrent().Encode()
 	if err != nil {
