@@ -9,21 +9,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/deltad/deltad/e2e/binary"
 	"github.com/deltad/deltad/e2e/servers"
 	"github.com/deltad/deltad/sink"
 )
@@ -37,35 +35,11 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code, err := prepared(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "acceptance:", err)
-		code = 1
+	rig := binary.Rig{
+		Name: "acceptance", Env: &env, After: printFigures,
+		Builds: map[*string]binary.Build{&deltad: {}, &doomed: {Tags: "crashtest"}},
 	}
-	os.Exit(code)
-}
-
-func prepared(m *testing.M) (int, error) {
-	var err error
-	if env, err = servers.FromEnv(); err != nil {
-		return 1, err
-	}
-	dir, err := os.MkdirTemp("", "deltad-acceptance-")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	deltad, doomed = filepath.Join(dir, "deltad"), filepath.Join(dir, "doomed")
-	for out, tags := range map[string]string{deltad: "", doomed: "crashtest"} {
-		cmd := exec.Command("go", "build", "-tags", tags, "-o", out, "./cmd/deltad")
-		cmd.Dir, cmd.Stderr = "../..", os.Stderr
-		if err := cmd.Run(); err != nil {
-			return 1, fmt.Errorf("build deltad: %w", err)
-		}
-	}
-	code := m.Run()
-	printFigures()
-	return code, nil
+	os.Exit(rig.Main(m))
 }
 
 // bench is a pipeline "items" on one S3 server, with a prefix and a database
@@ -96,27 +70,14 @@ type setup struct {
 // serial makes the names of prefixes and databases different.
 var serial atomic.Int64
 
-// buckets is one bucket a server: SeaweedFS reserves room for each.
-var buckets struct {
-	sync.Mutex
-	made map[string]string
-}
+var buckets = servers.Buckets{Prefix: "acceptance"}
 
 func bucketOn(t *testing.T, server servers.Endpoint) string {
 	t.Helper()
-	buckets.Lock()
-	defer buckets.Unlock()
-	if name, ok := buckets.made[server.URL]; ok {
-		return name
-	}
-	name := fmt.Sprintf("acceptance-%d", time.Now().UnixNano())
-	if _, err := servers.NewClient(server.URL).CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: aws.String(name)}); err != nil {
+	name, err := buckets.On(t.Context(), server.URL)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if buckets.made == nil {
-		buckets.made = map[string]string{}
-	}
-	buckets.made[server.URL] = name
 	return name
 }
 
@@ -191,20 +152,11 @@ pipelines:
 // database makes an empty database and returns its DSN.
 func database(t *testing.T, name string) string {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), env.PG)
+	dsn, err := servers.NewDatabase(t.Context(), env.PG, name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = conn.Exec(t.Context(), "CREATE DATABASE "+name)
-	if err = errors.Join(err, conn.Close(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	u, err := url.Parse(env.PG)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.Path = "/" + name
-	return u.String()
+	return dsn
 }
 
 // each runs a test on every server, side by side.

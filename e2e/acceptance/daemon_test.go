@@ -3,100 +3,33 @@
 package acceptance_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os/exec"
 	"slices"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/deltad/deltad/e2e/binary"
 )
 
-// process is a daemon that runs.
-type process struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	done chan struct{}
-	err  error
-	mu   sync.Mutex
-	log  bytes.Buffer
-}
-
-// Write takes the process' stderr.
-func (p *process) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.log.Write(b)
-}
-
-// tail is the end of a log.
-func tail(log string) string { return log[max(0, len(log)-4000):] }
-
-func (p *process) logs() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.log.String()
-}
+// leaving is how long a daemon may take to stop.
+const leaving = 30 * time.Second
 
 // start starts a daemon; it ends with the test.
-func start(t *testing.T, config string) *process {
+func start(t *testing.T, config string) *binary.Process {
 	t.Helper()
-	return started(t, command(context.Background(), deltad, "run", "-c", config))
+	return binary.Start(t, command(context.Background(), deltad, "run", "-c", config))
 }
 
 // startDoomed starts one that kills itself at a step and whose lease ends
 // soon after that.
-func startDoomed(t *testing.T, config, step string) *process {
+func startDoomed(t *testing.T, config, step string) *binary.Process {
 	t.Helper()
 	cmd := command(context.Background(), doomed, "run", "-c", config)
 	cmd.Env = append(cmd.Env, "DELTAD_CRASH_AT="+step, "DELTAD_LEASE_TTL=3s")
-	return started(t, cmd)
-}
-
-func started(t *testing.T, cmd *exec.Cmd) *process {
-	t.Helper()
-	p := &process{t: t, cmd: cmd, done: make(chan struct{})}
-	p.cmd.Stderr = p
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(p.done)
-		p.err = p.cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		<-p.done
-		if t.Failed() {
-			t.Logf("stderr of %v:\n%s", cmd.Args, tail(p.logs()))
-		}
-	})
-	return p
-}
-
-// terminate asks the daemon to stop and returns its exit code.
-func (p *process) terminate() int {
-	p.t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		p.t.Fatal(err)
-	}
-	return p.wait(30 * time.Second)
-}
-
-// wait waits for the process to end; -1 is a signal.
-func (p *process) wait(limit time.Duration) int {
-	p.t.Helper()
-	select {
-	case <-p.done:
-		return p.cmd.ProcessState.ExitCode()
-	case <-time.After(limit):
-		p.t.Fatalf("the process does not end within %s", limit)
-		return 0
-	}
+	return binary.Start(t, cmd)
 }
 
 // eventually polls until a condition holds.
@@ -210,18 +143,14 @@ func TestDaemon(t *testing.T) {
 		other := start(t, b.config) // a second replica
 		time.Sleep(500 * time.Millisecond)
 
-		if code := d.terminate(); code != 0 {
-			t.Fatalf("SIGTERM: exit code %d", code)
-		}
+		d.Stop(leaving)
 		epoch := status.Epoch
 		took := eventually(t, "the other replica leads", 20*time.Second, func() bool {
 			b.run(0, &status, "status")
 			return status.Leader != "" && status.Epoch > epoch
 		})
 		t.Logf("the other replica leads after %s", took)
-		if code := other.terminate(); code != 0 {
-			t.Fatalf("SIGTERM of the second: exit code %d", code)
-		}
+		other.Stop(leaving)
 		status.Leader = ""
 		if b.run(0, &status, "status"); status.Leader != "" {
 			t.Errorf("the lease is still held by %s", status.Leader)

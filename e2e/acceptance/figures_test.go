@@ -142,7 +142,7 @@ func TestSteadyCosts(t *testing.T) {
 			t.Errorf("a run over one new object made %s: it read more than is new", c)
 		}
 		var took []float64
-		for line := range strings.Lines(d.logs()) {
+		for line := range strings.Lines(d.Log()) {
 			var l struct {
 				Msg  string  `json:"msg"`
 				Took float64 `json:"took"`
@@ -152,12 +152,10 @@ func TestSteadyCosts(t *testing.T) {
 			}
 		}
 		if len(took) != 2 {
-			t.Fatalf("%d panes in the log, want 2:\n%s", len(took), d.logs())
+			t.Fatalf("%d panes in the log, want 2:\n%s", len(took), d.Log())
 		}
 		figure("daemon's run over one new partition of 60", b.server.Name, fmt.Sprintf("%.0f ms", took[1]))
 		figure("daemon's run over one new partition of 60: requests, with idle steps", b.server.Name, c.String())
-		if code := d.terminate(); code != 0 {
-			t.Errorf("exit code %d", code)
-		}
+		d.Stop(leaving)
 	})
 }

@@ -145,9 +145,7 @@ func TestResetThroughHTTP(t *testing.T) {
 		if from := next["coverage"].(object)["from"]; m.Coverage.From.Format(time.RFC3339) != from {
 			t.Errorf("coverage from %s, the plan said %s", m.Coverage.From, from)
 		}
-		if code := d.terminate(); code != 0 {
-			t.Errorf("exit code %d", code)
-		}
+		d.Stop(leaving)
 	})
 }
 
@@ -178,7 +176,7 @@ func TestKilledReset(t *testing.T) {
 				b.run(0, nil, "run", "--once")
 				b.run(0, nil, "pause", "--reason", "a reset is coming")
 				victim := startDoomed(t, b.write("doomed.yaml", setup{trigger: "{every: 1s}", window: "{size: 5m, max: 1h}"}), step)
-				eventually(t, "the doomed one leads", 20*time.Second, func() bool { return strings.Contains(b.leader(), fmt.Sprint(victim.cmd.Process.Pid)) })
+				eventually(t, "the doomed one leads", 20*time.Second, func() bool { return strings.Contains(b.leader(), fmt.Sprint(victim.Cmd.Process.Pid)) })
 				heir := start(t, b.config)
 				b.answers()
 
@@ -188,7 +186,7 @@ func TestKilledReset(t *testing.T) {
 					"to": to.Format(time.RFC3339), "digest": plan.body["digest"], "reason": "prices of that hour were wrong", "actor": "ada",
 				}, plan.header.Get("ETag"))
 				b.want(r, 202)
-				if code := victim.wait(20 * time.Second); code != -1 {
+				if code := victim.Wait(20 * time.Second); code != -1 {
 					t.Fatalf("the doomed daemon ended with exit code %d, want it killed", code)
 				}
 				state := ""
@@ -206,9 +204,7 @@ func TestKilledReset(t *testing.T) {
 				if m := b.manifest(b.current().Delta.Manifest); m.Coverage.From.After(to) {
 					t.Errorf("the run after it covers from %s, want it to reach %s", m.Coverage.From, to)
 				}
-				if code := heir.terminate(); code != 0 {
-					t.Errorf("exit code %d", code)
-				}
+				heir.Stop(leaving)
 			})
 		})
 	}
@@ -233,8 +229,8 @@ func TestKilledRun(t *testing.T) {
 		for i, step := range []string{"claimed", "planned", "slices", "data", "manifest", "current", "committed"} {
 			b.putNow(newest, fmt.Sprintf("%d.ndjson", i), 1)
 			victim := startDoomed(t, b.config, step)
-			if code := victim.wait(30 * time.Second); code != -1 {
-				t.Fatalf("killed when %s: exit code %d\n%s", step, code, victim.logs())
+			if code := victim.Wait(30 * time.Second); code != -1 {
+				t.Fatalf("killed when %s: exit code %d\n%s", step, code, victim.Log())
 			}
 			published := b.current().Delta
 			if visible := step == "current" || step == "committed"; visible != (published != nil && len(b.manifest(published.Manifest).Inputs) == i+1) {

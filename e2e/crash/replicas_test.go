@@ -199,11 +199,11 @@ func (n *nemesis) strike() {
 	case what == 2 && l != nil:
 		i = slices.Index(n.ds, l)
 		at := time.Now()
-		n.replace(i, l.kill)
+		n.replace(i, l.Kill)
 		n.kills++
 		n.takeovers = append(n.takeovers, takenOver(n.r.t, n.w, l, at))
 	case what == 3:
-		n.replace(i, n.ds[i].kill)
+		n.replace(i, n.ds[i].Kill)
 		n.kills++
 	case what == 4:
 		n.replace(i, func() { n.ds[i].stop() })
@@ -215,10 +215,10 @@ func (n *nemesis) strike() {
 // pause stops a leader for up to two of its leases beyond it, and wakes it.
 func (n *nemesis) pause(l *daemon) {
 	before, _ := n.w.last()
-	l.signal(syscall.SIGSTOP)
+	l.Signal(syscall.SIGSTOP)
 	time.Sleep(n.r.o.leaseTTL + time.Duration(n.rng.Int64N(int64(2*n.r.o.leaseTTL))))
 	now, _ := n.w.last()
-	l.signal(syscall.SIGCONT)
+	l.Signal(syscall.SIGCONT)
 	n.stops++
 	if now.Owner.Epoch > before.Owner.Epoch {
 		n.zombies++ // what it publishes now, the watcher would tell
@@ -312,7 +312,7 @@ func TestStoppedLeader(t *testing.T) {
 					last, _ := w.last()
 					return last.gen == int64(s[1].gen) && owner(last, []*daemon{b}) != nil
 				})
-				a.signal(syscall.SIGCONT)
+				a.Signal(syscall.SIGCONT)
 				await(t, 10*time.Second, "the first knows that it does not lead", func() bool { return len(a.said("no longer leading")) > 0 })
 				r.drop(s[2])
 				await(t, 30*time.Second, "the other goes on", func() bool { return len(b.said("pane published")) > 1 })
@@ -355,8 +355,8 @@ func TestTakeover(t *testing.T) {
 		end   func(*daemon)
 		limit time.Duration
 	}{
-		{"kill -9", 3 * time.Second, (*daemon).kill, 3*time.Second + trigger},
-		{"SIGTERM", 30 * time.Second, func(d *daemon) { d.signal(syscall.SIGTERM) }, trigger},
+		{"kill -9", 3 * time.Second, (*daemon).Kill, 3*time.Second + trigger},
+		{"SIGTERM", 30 * time.Second, func(d *daemon) { d.Signal(syscall.SIGTERM) }, trigger},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -372,7 +372,7 @@ func TestTakeover(t *testing.T) {
 				at := time.Now()
 				c.end(l)
 				took = append(took, takenOver(t, w, l, at))
-				<-l.done
+				<-l.Done
 				ds[slices.Index(ds, l)] = r.start(first, nil)
 				time.Sleep(trigger)
 			}
@@ -418,7 +418,7 @@ func TestPipelinesOverReplicas(t *testing.T) {
 		t.Logf("round %d: pipelines by process %v", round, spread)
 		busiest := slices.MaxFunc(ds, func(a, b *daemon) int { return spread[a.pid] - spread[b.pid] })
 		at := time.Now()
-		busiest.kill()
+		busiest.Kill()
 		for _, name := range names {
 			if took := takenOver(t, watchers[name], busiest, at); took > r.o.leaseTTL+trigger+slack {
 				t.Errorf("pipeline %s had no new pane for %s", name, took)

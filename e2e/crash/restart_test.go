@@ -88,7 +88,7 @@ func TestPlannedRestartUnderLoad(t *testing.T) {
 				} else {
 					replaceBinary(t, bin, first)
 				}
-				d.signal(syscall.SIGUSR2)
+				d.Signal(syscall.SIGUSR2)
 				await(t, 30*time.Second, "the next life", func() bool { return len(d.said("started")) == i+2 })
 				if got := d.said("started")[i+1].Build; got != "deltad "+build {
 					t.Errorf("life %d is of build %q, want %q", i+2, got, build)

@@ -7,9 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,10 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/jackc/pgx/v5"
-
+	"github.com/deltad/deltad/e2e/binary"
 	"github.com/deltad/deltad/e2e/servers"
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/store"
@@ -31,68 +26,29 @@ import (
 	"github.com/deltad/deltad/store/s3"
 )
 
-// The servers, a bucket on each S3 server, and the binaries, set once by
-// TestMain: two builds that differ in their version. There is one bucket
-// because SeaweedFS sets volumes aside for each.
+// The servers, and two builds that differ in their version, set once by
+// TestMain.
 var (
 	env          servers.Env
-	bucket       string
 	first, other string
 )
-
-// abreast is how many tests run at a time: they mostly wait, for leases to
-// expire and for triggers.
-const abreast = "12"
 
 const firstVersion, otherVersion = "0.0.1-first", "0.0.2-other"
 
 func TestMain(m *testing.M) {
-	code, err := prepared(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "crash:", err)
-		code = 1
+	rig := binary.Rig{
+		Name: "crash", Env: &env,
+		Builds: map[*string]binary.Build{
+			&first: {Tags: "crashtest", Version: firstVersion},
+			&other: {Tags: "crashtest", Version: otherVersion},
+		},
+		Parallel: 12, // the tests mostly wait, for leases to expire and for triggers
+		// Stores that a test opens for itself take them from the environment.
+		Before: func(context.Context) error {
+			return errors.Join(os.Setenv("AWS_ACCESS_KEY_ID", env.Key), os.Setenv("AWS_SECRET_ACCESS_KEY", env.Secret))
+		},
 	}
-	os.Exit(code)
-}
-
-func prepared(m *testing.M) (int, error) {
-	var err error
-	if env, err = servers.FromEnv(); err != nil {
-		return 1, err
-	}
-	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": env.Key, "AWS_SECRET_ACCESS_KEY": env.Secret} {
-		if err := os.Setenv(name, value); err != nil {
-			return 1, err
-		}
-	}
-	bucket = fmt.Sprintf("crash-%d", time.Now().UnixNano())
-	for _, e := range env.S3 {
-		if _, err := servers.NewClient(e.URL).CreateBucket(context.Background(), &awss3.CreateBucketInput{Bucket: aws.String(bucket)}); err != nil {
-			return 1, fmt.Errorf("create a bucket on %s: %w", e.Name, err)
-		}
-	}
-	flag.Parse()
-	if err := flag.Set("test.parallel", abreast); err != nil {
-		return 1, err
-	}
-	dir, err := os.MkdirTemp("", "deltad-crash-")
-	if err != nil {
-		return 1, err
-	}
-	defer func() {
-		if err := os.RemoveAll(dir); err != nil {
-			fmt.Fprintln(os.Stderr, "crash:", err)
-		}
-	}()
-	first, other = filepath.Join(dir, "first"), filepath.Join(dir, "other")
-	for out, version := range map[string]string{first: firstVersion, other: otherVersion} {
-		cmd := exec.Command("go", "build", "-tags", "crashtest", "-ldflags", "-X github.com/deltad/deltad/cmd/deltad/app.Version="+version, "-o", out, "./cmd/deltad")
-		cmd.Dir, cmd.Stderr = filepath.Join("..", ".."), os.Stderr
-		if err := cmd.Run(); err != nil {
-			return 1, fmt.Errorf("build deltad for crash tests: %w", err)
-		}
-	}
-	return m.Run(), nil
+	os.Exit(rig.Main(m))
 }
 
 // place is where source, output and state store of a rig are.
@@ -149,6 +105,8 @@ type rig struct {
 
 var serial atomic.Int64
 
+var buckets = servers.Buckets{Prefix: "crash"}
+
 func newRig(t *testing.T, p place, o options) *rig {
 	t.Helper()
 	for _, d := range []struct {
@@ -172,6 +130,10 @@ func newRig(t *testing.T, p place, o options) *rig {
 	root, state := "file://"+r.dir, "sqlite://"+filepath.Join(r.dir, "state.db")
 	if p.server != "" {
 		name := fmt.Sprintf("rig-%d", serial.Add(1))
+		bucket, err := buckets.On(t.Context(), p.server)
+		if err != nil {
+			t.Fatal(err)
+		}
 		root = "s3://" + bucket + "/" + name
 		state = database(t, strings.ReplaceAll(bucket+"-"+p.name+"-"+name, "-", "_"))
 	}
@@ -231,20 +193,11 @@ func database(t *testing.T, name string) string {
 
 func databaseOn(t *testing.T, dsn, name string) string {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), dsn)
+	made, err := servers.NewDatabase(t.Context(), dsn, name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = conn.Exec(t.Context(), "CREATE DATABASE "+name)
-	if err = errors.Join(err, conn.Close(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	u, err := url.Parse(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.Path = "/" + name
-	return u.String()
+	return made
 }
 
 // out is a pipeline's output.
@@ -385,16 +338,10 @@ func (r *rig) crash(step string, args ...string) {
 
 // daemon is a running `deltad run`.
 type daemon struct {
-	r    *rig
-	cmd  *exec.Cmd
-	pid  int
-	done chan struct{} // closed when it has ended
-
-	mu struct {
-		sync.Mutex
-		log   bytes.Buffer
-		lines []logLine
-	}
+	*binary.Process
+	r     *rig
+	pid   int
+	lines *logLines
 }
 
 // logLine is a line of a daemon's log and when it came.
@@ -412,23 +359,23 @@ type logLine struct {
 // start starts a daemon of the binary bin; it is killed when the test ends.
 func (r *rig) start(bin string, extra []string, args ...string) *daemon {
 	r.t.Helper()
-	cmd := r.command(bin, extra, append([]string{"run"}, args...)...)
-	d := &daemon{r: r, cmd: cmd, done: make(chan struct{})}
-	cmd.Stderr = d
-	if err := cmd.Start(); err != nil {
-		r.t.Fatal(err)
-	}
-	d.pid = cmd.Process.Pid
-	go func() {
-		_ = cmd.Wait() // how it ended is asked of ProcessState
-		close(d.done)
-	}()
-	r.t.Cleanup(d.kill)
+	d := &daemon{r: r, lines: &logLines{}}
+	d.Process = binary.Start(r.t, r.command(bin, extra, append([]string{"run"}, args...)...), d.lines)
+	d.pid = d.Cmd.Process.Pid
 	return d
 }
 
-// Write takes the daemon's log.
-func (d *daemon) Write(p []byte) (int, error) {
+// logLines are the lines of a log as they come.
+type logLines struct {
+	mu struct {
+		sync.Mutex
+		log   bytes.Buffer
+		lines []logLine
+	}
+}
+
+// Write takes some of the daemon's log.
+func (d *logLines) Write(p []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mu.log.Write(p)
@@ -448,10 +395,10 @@ func (d *daemon) Write(p []byte) (int, error) {
 
 // said are the log lines with a message, or all of them.
 func (d *daemon) said(msg string) []logLine {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.lines.mu.Lock()
+	defer d.lines.mu.Unlock()
 	var out []logLine
-	for _, l := range d.mu.lines {
+	for _, l := range d.lines.mu.lines {
 		if msg == "" || l.Msg == msg {
 			out = append(out, l)
 		}
@@ -459,42 +406,23 @@ func (d *daemon) said(msg string) []logLine {
 	return out
 }
 
-func (d *daemon) signal(sig syscall.Signal) { _ = d.cmd.Process.Signal(sig) } // one that has ended is what some tests want
-
-// kill is kill -9, and waits for the end.
-func (d *daemon) kill() {
-	d.signal(syscall.SIGKILL)
-	<-d.done
-}
-
 // stop is SIGTERM, wants a clean exit and returns how long it took.
 func (d *daemon) stop() time.Duration {
 	d.r.t.Helper()
 	await(d.r.t, 30*time.Second, "the daemon has started", func() bool { return len(d.said("started")) > 0 })
-	began := time.Now()
-	d.signal(syscall.SIGTERM)
-	select {
-	case <-d.done:
-	case <-time.After(40 * time.Second):
-		d.kill()
-		d.r.t.Fatalf("process %d has not ended 40 s after SIGTERM", d.pid)
-	}
-	if code := d.cmd.ProcessState.ExitCode(); code != 0 {
-		d.r.t.Errorf("process %d ended with %v after SIGTERM\n%v", d.pid, d.cmd.ProcessState, d.said(""))
-	}
-	return time.Since(began)
+	return d.Stop(40 * time.Second)
 }
 
 // dies waits until the daemon was killed by itself.
 func (d *daemon) dies(step string) {
 	d.r.t.Helper()
 	select {
-	case <-d.done:
+	case <-d.Done:
 	case <-time.After(30 * time.Second):
 		d.r.t.Fatalf("the daemon has not come to %q after 30 s: %v", step, d.said(""))
 	}
-	if signalled(d.cmd.ProcessState) != syscall.SIGKILL {
-		d.r.t.Fatalf("the daemon ended with %v before it came to %q: %v", d.cmd.ProcessState, step, d.said(""))
+	if signalled(d.Cmd.ProcessState) != syscall.SIGKILL {
+		d.r.t.Fatalf("the daemon ended with %v before it came to %q: %v", d.Cmd.ProcessState, step, d.said(""))
 	}
 }
 

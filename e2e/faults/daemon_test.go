@@ -3,47 +3,23 @@
 package faults_test
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/deltad/deltad/e2e/binary"
 	"github.com/deltad/deltad/e2e/faults/s3proxy"
 	"github.com/deltad/deltad/microbatch"
 	"github.com/deltad/deltad/store/s3"
 )
 
-// process is a running deltad.
-type process struct {
-	cmd  *exec.Cmd
-	done chan struct{}
-	log  struct {
-		sync.Mutex
-		bytes.Buffer
-	}
-}
-
-func (p *process) Write(b []byte) (int, error) {
-	p.log.Lock()
-	defer p.log.Unlock()
-	return p.log.Write(b)
-}
-
-func (p *process) String() string {
-	p.log.Lock()
-	defer p.log.Unlock()
-	return p.log.Buffer.String()
-}
-
 // daemon starts the binary on the world's pipeline, through the proxy and with
 // the settings that users have.
-func (w *world) daemon(every time.Duration) *process {
+func (w *world) daemon(every time.Duration) *binary.Process {
 	w.t.Helper()
 	text := fmt.Sprintf(index, w.dsn, "s3://"+w.bucket+"/"+w.root+"/in", "s3://"+w.bucket+"/"+w.root+"/out")
 	options := fmt.Sprintf(", s3: {region: us-east-1, endpoint: %q, path_style: true}", w.proxy.URL)
@@ -54,42 +30,9 @@ func (w *world) daemon(every time.Duration) *process {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
-	p := &process{cmd: exec.Command(deltad, "run", "-c", path), done: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID="+env.Key, "AWS_SECRET_ACCESS_KEY="+env.Secret)
-	p.cmd.Stdout, p.cmd.Stderr = p, p
-	if err := p.cmd.Start(); err != nil {
-		w.t.Fatal(err)
-	}
-	go func() {
-		_ = p.cmd.Wait() // the state is looked at
-		close(p.done)
-	}()
-	w.t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		<-p.done
-		if w.t.Failed() {
-			w.t.Logf("deltad said\n%.8000s", p)
-		}
-	})
-	return p
-}
-
-// stop sends SIGTERM and returns how long the process took to leave with 0.
-func (w *world) stop(p *process, limit time.Duration) time.Duration {
-	w.t.Helper()
-	began := time.Now()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		w.t.Fatal(err)
-	}
-	select {
-	case <-p.done:
-	case <-time.After(limit):
-		w.t.Fatalf("deltad is still there %s after SIGTERM", limit)
-	}
-	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
-		w.t.Errorf("exit code %d after SIGTERM", code)
-	}
-	return time.Since(began)
+	cmd := exec.Command(deltad, "run", "-c", path)
+	cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID="+env.Key, "AWS_SECRET_ACCESS_KEY="+env.Secret)
+	return binary.Start(w.t, cmd)
 }
 
 // TestB36FiveMinutesOf503 is an outage of as many triggers as five minutes
@@ -127,7 +70,7 @@ func TestB36FiveMinutesOf503(t *testing.T) {
 				t.Errorf("%d requests, at most %d in a second, none for %s", len(log), busiest, longest)
 			}
 			w.same()
-			w.stop(p, 10*time.Second)
+			p.Stop(10 * time.Second)
 			w.agrees()
 		})
 	}
@@ -204,7 +147,7 @@ func TestB30StopDuringRequests(t *testing.T) {
 					t.Fatal("the request was not made")
 				}
 			}
-			took := w.stop(p, grace+8*time.Second)
+			took := p.Stop(grace + 8*time.Second)
 			t.Logf("left %s after SIGTERM", took.Round(time.Millisecond))
 			w.read()
 			met.add("SIGTERM while it stalls", pl.name, w.proxy.Clear(), true)

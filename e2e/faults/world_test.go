@@ -6,27 +6,22 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
-	"flag"
 	"fmt"
-	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/credentials"
-	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/deltad/deltad/cmd/deltad/daemon"
 	"github.com/deltad/deltad/configs"
+	"github.com/deltad/deltad/e2e/binary"
 	"github.com/deltad/deltad/e2e/faults/s3proxy"
 	"github.com/deltad/deltad/e2e/servers"
 	"github.com/deltad/deltad/microbatch"
@@ -46,88 +41,40 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	code, err := prepared(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "faults:", err)
-		code = 1
+	rig := binary.Rig{
+		Name: "faults", Env: &env, Builds: map[*string]binary.Build{&deltad: {}},
+		Parallel: 20, // the tests wait for timeouts and pauses more than they work
+		After: func() {
+			if testing.Verbose() {
+				fmt.Print(met.String())
+			}
+		},
 	}
-	os.Exit(code)
+	os.Exit(rig.Main(m))
 }
 
-func prepared(m *testing.M) (int, error) {
-	var err error
-	if env, err = servers.FromEnv(); err != nil {
-		return 1, err
-	}
-	// The tests wait for timeouts and pauses more than they work.
-	if err := flag.Set("test.parallel", "20"); err != nil {
-		return 1, err
-	}
-	dir, err := os.MkdirTemp("", "deltad-faults-")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	deltad = filepath.Join(dir, "deltad")
-	cmd := exec.Command("go", "build", "-o", deltad, "./cmd/deltad")
-	cmd.Dir, cmd.Stderr = "../..", os.Stderr
-	if err := cmd.Run(); err != nil {
-		return 1, fmt.Errorf("build deltad: %w", err)
-	}
-	code := m.Run()
-	if testing.Verbose() {
-		fmt.Print(met.String())
-	}
-	return code, nil
-}
-
-// serial makes the names of buckets and databases different.
+// serial makes the names of prefixes and databases different.
 var serial atomic.Int64
 
-// buckets are those of the servers, by URL. The worlds share them, each below a
-// prefix of its own: SeaweedFS sets volumes aside for every bucket.
-var buckets struct {
-	sync.Mutex
-	names map[string]string
-}
+var buckets = servers.Buckets{Prefix: "faults"}
 
 // newRoot returns the bucket of a server, and a prefix in it that is new.
 func newRoot(t *testing.T, server string) (bucket, root string) {
 	t.Helper()
-	buckets.Lock()
-	defer buckets.Unlock()
-	if buckets.names == nil {
-		buckets.names = map[string]string{}
-	}
-	bucket = buckets.names[server]
-	if bucket == "" {
-		bucket = fmt.Sprintf("faults-%d", time.Now().UnixNano())
-		if _, err := servers.NewClient(server).CreateBucket(t.Context(), &awss3.CreateBucketInput{Bucket: &bucket}); err != nil {
-			t.Fatal(err)
-		}
-		buckets.names[server] = bucket
+	bucket, err := buckets.On(t.Context(), server)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return bucket, fmt.Sprintf("w%d", serial.Add(1))
 }
 
 func newDatabase(t *testing.T, admin string) string {
 	t.Helper()
-	name := fmt.Sprintf("faults_%d_%d", time.Now().UnixNano()%1e12, serial.Add(1))
-	conn, err := pgx.Connect(t.Context(), admin)
+	dsn, err := servers.NewDatabase(t.Context(), admin, fmt.Sprintf("faults_%d_%d", time.Now().UnixNano()%1e12, serial.Add(1)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = conn.Exec(t.Context(), "CREATE DATABASE "+name)
-	if err = errors.Join(err, conn.Close(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	u, err := url.Parse(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.Path = "/" + name
-	return u.String()
+	return dsn
 }
 
 // openBucket opens the bucket of a server at an endpoint, below a prefix.

@@ -4,14 +4,9 @@ package flights_test
 
 import (
 	"fmt"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/deltad/deltad/e2e/servers"
 )
@@ -53,26 +48,17 @@ func TestServers(t *testing.T) {
 // remote is a bucket of an S3 server and a database of its own.
 func remote(t *testing.T, env servers.Env, e servers.Endpoint, suffix string) place {
 	t.Helper()
-	name := fmt.Sprintf("flights-%s-%s-%d", e.Name, suffix, time.Now().UnixNano())
-	if _, err := servers.NewClient(e.URL).CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: aws.String(name)}); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := pgx.Connect(t.Context(), env.PG)
+	buckets := servers.Buckets{Prefix: "flights-" + e.Name + "-" + suffix}
+	name, err := buckets.On(t.Context(), e.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	database := strings.ReplaceAll(name, "-", "_")
-	_, err = conn.Exec(t.Context(), "CREATE DATABASE "+database)
-	if err = firstOf(err, conn.Close(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	u, err := url.Parse(env.PG)
+	state, err := servers.NewDatabase(t.Context(), env.PG, strings.ReplaceAll(name, "-", "_"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.Path = "/" + database
 	return place{
-		name: e.Name, state: u.String(), raw: "s3://" + name + "/raw", index: "s3://" + name + "/index", workers: 8,
+		name: e.Name, state: state, raw: "s3://" + name + "/raw", index: "s3://" + name + "/index", workers: 8,
 		s3: fmt.Sprintf("{region: us-east-1, endpoint: %q, path_style: true}", e.URL),
 	}
 }

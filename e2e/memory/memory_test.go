@@ -15,7 +15,16 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/deltad/deltad/e2e/binary"
 )
+
+// deltad is the binary under test, set once by TestMain.
+var deltad string
+
+func TestMain(m *testing.M) {
+	os.Exit(binary.Rig{Name: "memory", Builds: map[*string]binary.Build{&deltad: {}}}.Main(m))
+}
 
 const (
 	mib    = 1 << 20
@@ -37,12 +46,6 @@ func TestWindowTenTimesTheBudget(t *testing.T) {
 		t.Fatalf("the window has only %d MiB", size/mib)
 	}
 	dir := t.TempDir()
-	bin := filepath.Join(dir, "deltad")
-	build := exec.Command("go", "build", "-o", bin, "./cmd/deltad")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
 	for p := range partitions {
 		write(t, filepath.Join(dir, "in/2026/11/30/03", fmt.Sprintf("%02d", p)), uint64(p))
 	}
@@ -61,7 +64,7 @@ pipelines:
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(bin, "run", "-c", file, "--once", "--now", "2026-11-30T03:59:30Z", "-o", "json")
+	cmd := exec.Command(deltad, "run", "-c", file, "--once", "--now", "2026-11-30T03:59:30Z", "-o", "json")
 	cmd.Env = append(os.Environ(), "GOMEMLIMIT=") // the binary's own
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/deltad/deltad/e2e/binary"
 )
 
 // browser is the path of a Chromium; there must be one.
@@ -34,29 +36,26 @@ func browser(t *testing.T) string {
 	return ""
 }
 
-// demo builds and starts `deltad demo` and returns the page's address.
+// deltad is the binary under test, set once by TestMain.
+var deltad string
+
+func TestMain(m *testing.M) {
+	os.Exit(binary.Rig{Name: "page", Builds: map[*string]binary.Build{&deltad: {}}}.Main(m))
+}
+
+// demo starts `deltad demo` and returns the page's address.
 func demo(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	bin := filepath.Join(dir, "deltad")
-	build := exec.Command("go", "build", "-o", bin, "./cmd/deltad")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	cmd := exec.Command(bin, "demo", "--dir", filepath.Join(dir, "demo"), "--listen", "127.0.0.1:0")
-	cmd.Stderr = os.Stderr
+	cmd := exec.Command(deltad, "demo", "--dir", filepath.Join(t.TempDir(), "demo"), "--listen", "127.0.0.1:0")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	p := binary.Start(t, cmd)
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGINT)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the demo ended with %v", err)
+		p.Signal(syscall.SIGINT)
+		if code := p.Wait(30 * time.Second); code != 0 {
+			t.Errorf("the demo ended with %v", p.Cmd.ProcessState)
 		}
 	})
 	address := make(chan string, 1)
