@@ -101,3 +101,21 @@ func TestQuarantinedIsNamedOnce(t *testing.T) {
 		t.Errorf("%d reported, manifest has %v", r.Quarantined, m.Quarantined)
 	}
 }
+
+// TestErrorsNameAnObjectOnce: the layers that a fault passes do not each add
+// its name.
+func TestErrorsNameAnObjectOnce(t *testing.T) {
+	for _, tc := range []struct{ name, body, want string }{
+		{"unparsable line", `{"item":`, "line 1"},
+		{"missing column", `{"item":"x","ts":"2026-11-30T03:00:00Z","clicks":1,"op":"U"}`, "column title: missing"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, benchOptions{})
+			b.put("03:00", "odd.ndjson", tc.body)
+			r := b.p.Once(t.Context(), at("03:00"), microbatch.StepOptions{})
+			if r.Err == nil || strings.Count(r.Err.Error(), "odd.ndjson") != 1 || !strings.Contains(r.Err.Error(), tc.want) {
+				t.Errorf("got %v, want %s and the object named once", r.Err, tc.want)
+			}
+		})
+	}
+}

@@ -123,7 +123,7 @@ func (p *Pipeline) requests(stop, ctx context.Context, t term) error {
 			return fmt.Errorf("encode the answer to request %s: %w", rq.ID, err)
 		}
 		if err := p.set.State.FinishRequest(ctx, t.lease, rq.ID, state, body); err != nil {
-			return fmt.Errorf("finish request %s: %w", rq.ID, err)
+			return err
 		}
 	}
 	return nil

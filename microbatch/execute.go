@@ -34,7 +34,7 @@ type done struct {
 func (p *Pipeline) execute(ctx context.Context, t term, plan Plan, run watermark.Run) (d done, err error) {
 	defer p.afterPanic(ctx, t, run, &err)
 	if err := p.set.State.PlanRun(ctx, t.lease, run); err != nil {
-		return done{}, fmt.Errorf("journal run %s: %w", run.ID, err)
+		return done{}, err // which names the run
 	}
 	p.at("planned")
 	m, err := p.produce(ctx, t, plan, run)
@@ -331,7 +331,7 @@ func (p *Pipeline) commit(ctx context.Context, t term, run watermark.Run, ref si
 	pub := p.publication(run, ref, m, parent, head.Version)
 	pub.Late, pub.Ledger = p.late.publish(pub.Ledger, run.ID)
 	if _, err := p.set.State.PublishRun(ctx, t.lease, pub); err != nil {
-		d.stateErr = fmt.Errorf("journal run %s as published (the pane is live; the next step tells the state store): %w", run.ID, err)
+		d.stateErr = fmt.Errorf("the pane is live, the next step tells the state store: %w", err)
 		return d, nil
 	}
 	p.seen.reconciled = true

@@ -101,7 +101,7 @@ func (p *Pipeline) reconcile(ctx context.Context, t term) error {
 		}
 		pub := p.publication(run, s.ref, s.m, parent, s.m.Version)
 		if _, err := p.set.State.PublishRun(ctx, t.lease, pub); err != nil {
-			return fmt.Errorf("journal run %s as published: %w", run.ID, err)
+			return err
 		}
 		parent = &s.m
 	}
@@ -118,7 +118,7 @@ func (p *Pipeline) reconcile(ctx context.Context, t term) error {
 			settle, why = p.set.State.MarkUnknown, "older than the history that CURRENT still reaches"
 		}
 		if err := settle(ctx, t.lease, run.ID, why); err != nil {
-			return fmt.Errorf("settle planned run %s: %w", run.ID, err)
+			return err
 		}
 	}
 	return nil

@@ -54,7 +54,8 @@ type Reject struct {
 // maxRejects bounds the rejected rows that a slice keeps for people.
 const maxRejects = 1000
 
-// ObjectError is an object that cannot be indexed.
+// ObjectError is an object that cannot be indexed. Err does not repeat its
+// name.
 type ObjectError struct {
 	Object partition.Object
 	Err    error
@@ -62,6 +63,14 @@ type ObjectError struct {
 
 func (e *ObjectError) Error() string { return fmt.Sprintf("object %s: %v", e.Object.Key, e.Err) }
 func (e *ObjectError) Unwrap() error { return e.Err }
+
+// unreadable is the fault of an object whose scan ended with err.
+func unreadable(o partition.Object, err error) *ObjectError {
+	if named := (*scan.Error)(nil); errors.As(err, &named) {
+		err = named.Err
+	}
+	return &ObjectError{o, err}
+}
 
 // Opener returns a reader of one version of an object, and the name=value
 // pairs of its path.
@@ -180,7 +189,7 @@ func (s *slicer) buildAt(ctx context.Context, in Input, types []column.Type) (*S
 		case errors.Is(err, errMisfit), errors.Is(err, scan.ErrRetype):
 			return nil, errMisfit
 		case err != nil:
-			return nil, &ObjectError{o, err}
+			return nil, unreadable(o, err)
 		}
 		for i, seen := range observed {
 			if seen.Kind != column.Null {
@@ -201,7 +210,7 @@ func (s *slicer) buildObserved(ctx context.Context, in Input, hint []column.Type
 		blobs[i], paths[i] = s.open(o)
 		types, err := scan.Observe(ctx, blobs[i], s.request(paths[i], nil))
 		if err != nil {
-			return nil, &ObjectError{o, err}
+			return nil, unreadable(o, err)
 		}
 		slice.Objects = append(slice.Objects, ReadObject{Object: o, Observed: types})
 	}
@@ -228,7 +237,7 @@ func (s *slicer) buildObserved(ctx context.Context, in Input, hint []column.Type
 	defer b.drop()
 	for i, o := range in.Objects {
 		if slice.Objects[i].Rows, _, err = s.lift(ctx, slice, b, blobs[i], s.request(paths[i], built), nil); err != nil {
-			return nil, &ObjectError{o, err}
+			return nil, unreadable(o, err)
 		}
 	}
 	return slice, slice.finish(b)

@@ -189,12 +189,13 @@ const batchRows = 2048
 // Scan reads the object and calls emit with batches that hold the requested
 // columns in order. With As Null, a column's type may turn from null into
 // another between two batches, and does not change otherwise. An empty object
-// has no rows and is no error. The context is looked at between batches.
+// has no rows and is no error. The context is looked at between batches. An
+// error is an *Error.
 func Scan(ctx context.Context, blob Blob, req Request, emit func(*column.Batch) error) (res Result, err error) {
 	g := guard{blob: blob}
 	defer g.recover(&err)
 	if emit == nil {
-		return Result{}, errors.New("scan without emit")
+		return Result{}, &Error{blob.Key(), errors.New("no emit")}
 	}
 	if reject := req.Reject; reject != nil {
 		req.Reject = func(r RejectedRow) {
@@ -244,10 +245,19 @@ func run(ctx context.Context, blob Blob, req Request, emit func(*column.Batch) e
 		err = fmt.Errorf("unknown %s", req.Format)
 	}
 	if err != nil {
-		err = fmt.Errorf("scan %s: %w", blob.Key(), err)
+		err = &Error{blob.Key(), err}
 	}
 	return res, err
 }
+
+// Error is an object that could not be scanned.
+type Error struct {
+	Key string
+	Err error // without the key
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("scan %s: %v", e.Key, e.Err) }
+func (e *Error) Unwrap() error { return e.Err }
 
 // guard turns a panic of a decoder into an error of the object. A panic of the
 // callee is not the object's fault: it passes.
@@ -262,7 +272,7 @@ func (g *guard) recover(err *error) {
 		return
 	}
 	if p := recover(); p != nil {
-		*err = fmt.Errorf("scan %s: malformed: %v\n%s", g.blob.Key(), p, frames(debug.Stack()))
+		*err = &Error{g.blob.Key(), fmt.Errorf("malformed: %v\n%s", p, frames(debug.Stack()))}
 	}
 }
 

@@ -15,7 +15,7 @@ var ErrChanged = errors.New("the object changed after it was listed")
 
 // Blob reads one version of one object; every read is conditional on its
 // ETag. A whole read is kept, so that a second pass costs no request. It
-// serves one goroutine.
+// serves one goroutine. Its errors leave it to the caller to name the key.
 type Blob struct {
 	store  store.Store
 	object partition.Object
@@ -58,11 +58,11 @@ func (b *Blob) read(ctx context.Context, o store.GetOptions, want int64) ([]byte
 	body, _, err := store.ReadAll(ctx, b.store, b.object.Key, want, o)
 	switch {
 	case errors.Is(err, store.ErrPrecondition), errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrRange), errors.Is(err, store.ErrTooLarge):
-		return nil, fmt.Errorf("read %s at etag %s: %w: %w", b.object.Key, b.object.ETag, ErrChanged, err)
+		return nil, fmt.Errorf("read at etag %s: %w: %w", b.object.ETag, ErrChanged, err)
 	case err != nil:
-		return nil, fmt.Errorf("read %s: %w", b.object.Key, err)
+		return nil, err
 	case int64(len(body)) != want:
-		return nil, fmt.Errorf("read %s: %w: got %d bytes, listed with %d", b.object.Key, ErrChanged, len(body), want)
+		return nil, fmt.Errorf("%w: got %d bytes, listed with %d", ErrChanged, len(body), want)
 	}
 	return body, nil
 }
