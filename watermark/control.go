@@ -33,14 +33,33 @@ const (
 	IntentFailed IntentState = "failed"
 )
 
-// Intent is a manual reset that was decided and audited, and that a leader
-// carries out.
+// IntentKind is what an intent decides.
+type IntentKind string
+
+const (
+	// IntentReset sets progress, and needs the pipeline paused.
+	IntentReset IntentKind = "reset"
+	// IntentRollback publishes a former pane again.
+	IntentRollback IntentKind = "rollback"
+)
+
+// Intent is a manual reset or rollback that was decided and audited, and that
+// a leader carries out.
 type Intent struct {
 	// ID (a ULID) makes creation idempotent.
 	ID       string
 	Pipeline string
+	// Kind is reset if it is empty.
+	Kind IntentKind
 	// Target is the progress to set; zero means null, from nothing.
 	Target time.Time
+	// Pane is the manifest that a rollback copies.
+	Pane ManifestRef
+	// Bar is the generation that a rollback to another base leaves and that
+	// must not be promoted again by itself. Pause stops the pipeline, for a
+	// rollback to a pane. A rollback has at least one of the two.
+	Bar   string
+	Pause bool
 	// Digest is that of the plan which was shown to the caller.
 	Digest         string
 	Actor          string

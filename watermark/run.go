@@ -84,9 +84,14 @@ type Publication struct {
 	Counts json.RawMessage
 	Ledger []LedgerEntry
 	Late   []LateObject
-	// Intent, if set, is the reset intent that this publication fulfils: it
-	// becomes applied in the same transaction.
+	// Intent, if set, is the reset or rollback that this publication fulfils:
+	// it becomes applied in the same transaction.
 	Intent string
+	// Promoted, if set, is the generation that this publication made the base:
+	// its rebuild becomes promoted in the same transaction, and older
+	// candidates and held ones superseded. A rebuild that the store does not
+	// know (it was lost) is no error.
+	Promoted string
 }
 
 // Published is the answer of [Journal.PublishRun].

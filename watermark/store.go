@@ -20,6 +20,10 @@ type Store interface {
 	Intents
 	Requests
 	Instances
+	Rebuilds
+	Bars
+	Pins
+	ConfigOrder
 	// Close lets go of the database. Calls under way may fail with
 	// ErrUnavailable.
 	Close() error
@@ -95,8 +99,8 @@ type Journal interface {
 	PlanRun(ctx context.Context, l Lease, r Run) error
 	// PublishRun is step 9, in one transaction: the run becomes published, the
 	// pipeline row copies CURRENT, ledger entries and late objects are
-	// entered, the intent it fulfils is applied. A second call is no change
-	// and no error. A run in any other state may become published, because
+	// entered, the intent it fulfils is applied, the rebuild it promotes is
+	// promoted. A second call is no change and no error. A run in any other state may become published, because
 	// CURRENT is the truth. A publication at or below the row's CurrentVersion
 	// moves nothing but its own run and older ledger entries.
 	PublishRun(ctx context.Context, l Lease, p Publication) (Published, error)
@@ -170,17 +174,20 @@ type Audit interface {
 	AuditTrail(ctx context.Context, pipeline string, limit int, before int64) ([]AuditEntry, error)
 }
 
-// Intents are resets on their way into CURRENT.
+// Intents are resets and rollbacks on their way into CURRENT.
 type Intents interface {
-	// CreateIntent writes the intent and its audit entry in one transaction.
-	// ErrNotPaused unless the pipeline is paused, ErrStaleVersion unless its
-	// row is at expectedVersion, ErrConflict while another intent is pending.
-	// It raises the row's version. Idempotent by the intent's id.
+	// CreateIntent writes the intent and its audit entry in one transaction;
+	// that of a rollback also bars the generation and pauses the pipeline, as
+	// the intent says, so that nothing undoes what it is about to do.
+	// ErrNotPaused if a reset finds the pipeline running, ErrStaleVersion
+	// unless its row is at expectedVersion, ErrConflict while another intent
+	// is pending. It raises the row's version. Idempotent by the intent's id.
 	CreateIntent(ctx context.Context, in Intent, expectedVersion int64) (Intent, error)
 	// PendingIntents are those to be carried out, oldest first.
 	PendingIntents(ctx context.Context, pipeline string) ([]Intent, error)
 	// FinishIntent makes a pending intent applied or failed, audited. Fenced.
-	// The same state again is no change, the other one ErrConflict.
+	// A rollback that failed lifts the bar it raised; a pause stays. The same
+	// state again is no change, the other one ErrConflict.
 	FinishIntent(ctx context.Context, l Lease, id string, state IntentState, note string) error
 	// IntentByID finds one; ErrNotFound.
 	IntentByID(ctx context.Context, id string) (Intent, error)

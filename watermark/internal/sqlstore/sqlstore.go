@@ -107,6 +107,10 @@ type Store struct {
 	intents
 	requests
 	instances
+	rebuilds
+	bars
+	pins
+	configs
 	db DB
 }
 
@@ -124,6 +128,10 @@ func New(db DB, d Dialect) *Store {
 		intents:   intents{c},
 		requests:  requests{c},
 		instances: instances{c},
+		rebuilds:  rebuilds{c},
+		bars:      bars{c},
+		pins:      pins{c},
+		configs:   configs{c},
 		db:        db,
 	}
 }
