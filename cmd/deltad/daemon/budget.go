@@ -4,35 +4,23 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"strconv"
-	"strings"
 
 	"github.com/deltad/deltad/configs"
 	"github.com/deltad/deltad/microbatch/scan"
 	"github.com/deltad/deltad/microbatch/spool"
 )
 
-// Where a container's memory limit stands, cgroup v2 and v1.
-var memoryLimits = [...]string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}
-
 // fallbackMemory is the budget where nothing says more.
 const fallbackMemory = 2 << 30
 
-// Memory is limits.memory with auto resolved: 80 % of the cgroup's limit,
-// else a default.
+// Memory is limits.memory with auto resolved: 80 % of what the cgroup
+// allows, else a default.
 func Memory(c *configs.Config) int64 {
 	if c.Limits.Memory > 0 {
 		return int64(c.Limits.Memory)
 	}
-	for _, path := range memoryLimits {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		// v2 says "max" for none, v1 a number beyond any machine.
-		if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && n > 0 && n < 1<<50 {
-			return n / 10 * 8
-		}
+	if n, ok := cgroupMemory(os.DirFS("/")); ok {
+		return n / 10 * 8
 	}
 	return fallbackMemory
 }
