@@ -250,10 +250,20 @@ func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built builtWin
 	return nil
 }
 
+// outputMemory is how much of an output file waits in memory for its upload.
+const outputMemory = 8 << 20
+
+// outputSpool is a spool as the writer of files knows it.
+type outputSpool struct{ *spool.Spool }
+
+// Seal implements parquet.Spool.
+func (s outputSpool) Seal() (parquet.Body, error) { return s.Spool.Seal() }
+
 // writer writes files of one kind and lists them in files.
 func (p *Pipeline) writer(name string, fields []column.Field, runID string, files *[]sink.File) (*parquet.Writer, error) {
 	return parquet.NewWriter(parquet.Options{
-		Fields: fields, Name: name, Dir: p.set.TempDir,
+		Fields: fields, Name: name,
+		Spool: func() parquet.Spool { return outputSpool{spool.NewSmall(p.set.TempDir, p.set.Memory, outputMemory)} },
 		Put: func(ctx context.Context, part parquet.Part, body io.ReadSeeker) error {
 			key, err := p.set.Sink.PutData(ctx, runID, part.Name, body, part.SHA256)
 			if err != nil {

@@ -68,6 +68,7 @@ func (b *Budget) OnDisk() int64 { return b.onDisk.Load() }
 type Spool struct {
 	dir    string
 	budget *Budget
+	most   int // bytes in memory; 0 is no bound but the budget's
 	taken  int64
 	mem    []byte
 	file   *os.File
@@ -81,6 +82,12 @@ const chunk = 64 << 10
 // New returns an empty spool whose temporary file, if it needs one, is made in
 // dir (empty: the system's). It does no I/O.
 func New(dir string, budget *Budget) *Spool { return &Spool{dir: dir, budget: budget} }
+
+// NewSmall is New for bytes that are soon done with: no more than most of them
+// are held in memory, whatever the budget has left.
+func NewSmall(dir string, budget *Budget, most int) *Spool {
+	return &Spool{dir: dir, budget: budget, most: most}
+}
 
 // Write implements io.Writer. After an error the spool stays failed.
 func (s *Spool) Write(b []byte) (int, error) {
@@ -107,6 +114,9 @@ func (s *Spool) Write(b []byte) (int, error) {
 
 // room reserves memory for n more bytes.
 func (s *Spool) room(n int) bool {
+	if s.most > 0 && len(s.mem)+n > s.most {
+		return false
+	}
 	need := int64(len(s.mem)+n) - s.taken
 	if need <= 0 {
 		return true

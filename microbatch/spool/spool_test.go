@@ -124,3 +124,35 @@ func TestNoDirectoryIsAnError(t *testing.T) {
 		t.Error("sealed after an error")
 	}
 }
+
+func TestSmallSpoolsGoToAFile(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		budget   *spool.Budget
+		bytes    int
+		inMemory bool
+	}{
+		{"few", nil, 100_000, true},
+		{"many", nil, 100_001, false},
+		{"many, of a budget with room", spool.NewBudget(1 << 20), 100_001, false},
+		{"few, of a budget without", spool.NewBudget(10), 100_000, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := spool.NewSmall(dir, c.budget, 100_000)
+			want := fill(t, s, c.bytes)
+			if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
+				t.Errorf("%d files have a name, %v", len(files), err)
+			}
+			d, err := s.Seal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			got, err := io.ReadAll(io.NewSectionReader(d, 0, d.Size()))
+			if err != nil || !bytes.Equal(got, want) || (d.InMemory() > 0) != c.inMemory {
+				t.Errorf("%d bytes came back of %d, %d in memory, %v", len(got), len(want), d.InMemory(), err)
+			}
+		})
+	}
+}

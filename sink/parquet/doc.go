@@ -8,7 +8,8 @@
 //  2. Documents are in strictly ascending key order, which is declared in every row group (sorting columns) and checked while writing.
 //  3. Nulls are nulls and zeros are zeros; a null list is not an empty one; no value is rounded or wrapped: what the file type cannot
 //     hold (a nanosecond in a timestamp of microseconds, a decimal beyond its precision) is an error that names the column.
-//  4. Memory is bounded by one row group, compressed, and one page, not by the number of documents.
+//  4. Memory is bounded by one row group, compressed, and one page, not by the number of documents; the bytes of a file wait for the
+//     store in a Spool of the caller's.
 //
 // # What a file looks like
 //

@@ -127,7 +127,7 @@ func write(t testing.TB, fields []column.Field, batches ...*column.Batch) []kept
 func writeSized(t testing.TB, size sizes, fields []column.Field, batches ...*column.Batch) []kept {
 	t.Helper()
 	var out []kept
-	w, err := NewWriter(Options{Fields: fields, Name: "part", Dir: t.TempDir(), Put: func(_ context.Context, p Part, body io.ReadSeeker) error {
+	w, err := NewWriter(Options{Fields: fields, Name: "part", Put: func(_ context.Context, p Part, body io.ReadSeeker) error {
 		b, err := io.ReadAll(body)
 		if err != nil {
 			return err

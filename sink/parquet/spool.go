@@ -1,82 +1,53 @@
 package parquet
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"hash"
 	"io"
-	"os"
 )
 
-// spool takes a file's bytes in order, hashes them, and gives them back for reading: from memory while they are few, from a temporary
-// file after that.
-type spool struct {
-	dir  string
-	max  int
-	mem  []byte
-	file *os.File
-	size int64
-	sum  hash.Hash
+// Spool takes a file's bytes in order until the file is handed over. Exactly one of Seal and Abort ends it.
+type Spool interface {
+	io.Writer
+	// Seal returns what was written.
+	Seal() (Body, error)
+	// Abort gives everything back.
+	Abort()
 }
 
-func newSpool(dir string, limit int) *spool { return &spool{dir: dir, max: limit, sum: sha256.New()} }
-
-func (s *spool) Write(b []byte) (int, error) {
-	s.sum.Write(b)
-	s.size += int64(len(b))
-	if s.file == nil && len(s.mem)+len(b) <= s.max {
-		s.mem = append(s.mem, b...)
-		return len(b), nil
-	}
-	if s.file == nil {
-		f, err := os.CreateTemp(s.dir, "deltad-output-*.parquet")
-		if err != nil {
-			return 0, fmt.Errorf("spool output: %w", err)
-		}
-		s.file = f
-		if _, err := f.Write(s.mem); err != nil {
-			return 0, fmt.Errorf("spool output: %w", err)
-		}
-		s.mem = nil
-	}
-	n, err := s.file.Write(b)
-	if err != nil {
-		return n, fmt.Errorf("spool output: %w", err)
-	}
-	return n, nil
+// Body is what was written to a Spool.
+type Body interface {
+	io.ReaderAt
+	// Close gives memory and files back.
+	Close()
 }
 
-func (s *spool) hash() string { return hex.EncodeToString(s.sum.Sum(nil)) }
-
-// body returns the bytes from the start.
-func (s *spool) body() io.ReadSeeker {
-	if s.file != nil {
-		return io.NewSectionReader(s.file, 0, s.size)
-	}
-	return io.NewSectionReader(bytesAt(s.mem), 0, s.size)
+// output is a file being written: its bytes on their way into a spool, counted and hashed.
+type output struct {
+	spool Spool
+	size  int64
+	sum   hash.Hash
 }
 
-// Close removes the temporary file, if there is one.
-func (s *spool) Close() error {
-	if s.file == nil {
-		return nil
-	}
-	err := errors.Join(s.file.Close(), os.Remove(s.file.Name()))
-	s.file = nil
-	return err
+func newOutput(s Spool) *output { return &output{spool: s, sum: sha256.New()} }
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.spool.Write(b)
+	o.sum.Write(b[:n])
+	o.size += int64(n)
+	return n, err
 }
 
-type bytesAt []byte
+func (o *output) hash() string { return hex.EncodeToString(o.sum.Sum(nil)) }
 
-func (b bytesAt) ReadAt(p []byte, off int64) (int, error) {
-	if off < 0 || off >= int64(len(b)) {
-		return 0, io.EOF
-	}
-	n := copy(p, b[off:])
-	if n < len(p) {
-		return n, io.EOF
-	}
-	return n, nil
-}
+// memory is the spool of a writer that was given none.
+type memory struct{ bytes.Buffer }
+
+func (m *memory) Seal() (Body, error) { return held{bytes.NewReader(m.Bytes())}, nil }
+func (m *memory) Abort()              {}
+
+type held struct{ *bytes.Reader }
+
+func (held) Close() {}

@@ -34,8 +34,6 @@ func formatSizes() sizes {
 	}
 }
 
-const spoolMemory = 8 << 20
-
 // Options are what a Writer needs.
 type Options struct {
 	// Fields is the schema; see CheckFields.
@@ -44,8 +42,8 @@ type Options struct {
 	Name string
 	// Put takes a finished file. It may keep body no longer than the call.
 	Put func(ctx context.Context, p Part, body io.ReadSeeker) error
-	// Dir is where files of more than a few megabytes wait for Put; empty is the system's.
-	Dir string
+	// Spool returns where a file's bytes wait for Put; nil keeps them in memory, all of a file at a time.
+	Spool func() Spool
 }
 
 // Part is a finished file. Its first and last key are as KeyText spells them.
@@ -73,7 +71,7 @@ type Writer struct {
 	leaves []*leaf
 	last   *column.Batch // key columns of the row before, or no row
 
-	out     *spool
+	out     *output
 	file    *pq.Writer //nolint:staticcheck // the generic writer wants a Go type; columns are written without rows here
 	columns []*pq.ColumnWriter
 	part    Part
@@ -86,6 +84,9 @@ type Writer struct {
 func NewWriter(o Options) (*Writer, error) {
 	if err := CheckFields(o.Fields); err != nil {
 		return nil, fmt.Errorf("write %s: %w", o.Name, err)
+	}
+	if o.Spool == nil {
+		o.Spool = func() Spool { return &memory{} }
 	}
 	w := &Writer{o: o, size: formatSizes(), schema: pq.NewSchema("document", groupOf(o.Fields)), last: column.NewBatch(o.Fields)}
 	var sorting []pq.SortingColumn
@@ -204,7 +205,7 @@ func (w *Writer) add(b *column.Batch, i, j int) error {
 }
 
 func (w *Writer) begin(minKey []string) {
-	w.out = newSpool(w.o.Dir, spoolMemory)
+	w.out = newOutput(w.o.Spool())
 	w.file = pq.NewWriter(w.out, w.config...)
 	w.columns = w.file.ColumnWriters()
 	w.part = Part{Name: fmt.Sprintf("%s-%05d.parquet", w.o.Name, len(w.parts)), MinKey: minKey}
@@ -253,14 +254,18 @@ func (w *Writer) finish(ctx context.Context) error {
 		return fmt.Errorf("write footer: %w", err)
 	}
 	w.part.Bytes, w.part.SHA256 = w.out.size, w.out.hash()
-	if err := w.o.Put(ctx, w.part, w.out.body()); err != nil {
+	spool := w.out.spool
+	w.out, w.file, w.columns = nil, nil, nil
+	body, err := spool.Seal()
+	if err != nil {
+		return fmt.Errorf("spool %s: %w", w.part.Name, err)
+	}
+	defer body.Close()
+	if err := w.o.Put(ctx, w.part, io.NewSectionReader(body, 0, w.part.Bytes)); err != nil {
 		return err
 	}
 	w.parts = append(w.parts, w.part)
-	w.file, w.columns = nil, nil
-	out := w.out
-	w.out = nil
-	return out.Close()
+	return nil
 }
 
 // Close hands the last file over and returns all of them. Without any document there is none.
@@ -287,7 +292,7 @@ func (w *Writer) Close(ctx context.Context) ([]Part, error) {
 // Abort lets go of what was not handed over. It is safe after Close.
 func (w *Writer) Abort() {
 	if w.out != nil {
-		_ = w.out.Close() // a temporary file that stays behind is the system's to remove
+		w.out.spool.Abort()
 	}
 	w.out, w.file = nil, nil
 }
