@@ -25,7 +25,13 @@ func buildExtreme(name string, greatest bool) func(Params, []column.Type) (Fn, e
 	}
 }
 
-func (f *extremeFn) NewColumn() Column { return &extremeColumn{fn: f} }
+func (f *extremeFn) NewColumn() Column {
+	before := func(a, b []byte) bool { return bytes.Compare(a, b) < 0 }
+	if f.greatest {
+		before = func(a, b []byte) bool { return bytes.Compare(a, b) > 0 }
+	}
+	return &extremeColumn{choice: choice{before: before, validate: f.Validate}, fn: f}
+}
 
 func (f *extremeFn) Validate(acc []byte) error {
 	if len(acc) == 0 {
@@ -60,7 +66,7 @@ func extractValue(b []byte, dst *column.Vector) error {
 }
 
 type extremeColumn struct {
-	registers
+	choice
 	fn      *extremeFn
 	scratch []byte
 }
@@ -78,26 +84,6 @@ func (c *extremeColumn) Add(in *Input) error {
 	}
 	return nil
 }
-
-func (c *extremeColumn) offer(g uint32, b []byte) {
-	have := c.get(g)
-	if have == nil || bytes.Compare(b, have) > 0 == c.fn.greatest {
-		c.set(g, b)
-	}
-}
-
-func (c *extremeColumn) Merge(g uint32, acc []byte) error {
-	if len(acc) == 0 {
-		return nil
-	}
-	if err := c.fn.Validate(acc); err != nil {
-		return err
-	}
-	c.offer(g, acc)
-	return nil
-}
-
-func (c *extremeColumn) AppendAcc(dst []byte, g uint32) []byte { return append(dst, c.get(g)...) }
 
 func (c *extremeColumn) Extract(g uint32, dst *column.Vector) error {
 	return extractValue(c.get(g), dst)

@@ -38,7 +38,7 @@ func Newest() Fn {
 	}}
 }
 
-func (f *newestFn) NewColumn() Column { return &newestColumn{fn: f} }
+func (f *newestFn) NewColumn() Column { return &newestColumn{choice: choice{before: newer}, fn: f} }
 
 func (f *newestFn) Validate(acc []byte) error {
 	_, _, err := f.parse(acc)
@@ -66,7 +66,7 @@ func (f *newestFn) parse(acc []byte) (n uint64, mark []byte, err error) {
 }
 
 type newestColumn struct {
-	registers
+	choice
 	fn      *newestFn
 	n       []uint64
 	scratch []byte
@@ -93,12 +93,6 @@ func (c *newestColumn) Add(in *Input) error {
 		}
 	}
 	return nil
-}
-
-func (c *newestColumn) offer(g uint32, mark []byte) {
-	if have := c.get(g); have == nil || compareRanked(mark, have) > 0 {
-		c.set(g, mark)
-	}
 }
 
 func (c *newestColumn) Merge(g uint32, acc []byte) error {

@@ -44,7 +44,13 @@ func buildRanked(name string, newest bool) func(Params, []column.Type) (Fn, erro
 	}
 }
 
-func (f *rankedFn) NewColumn() Column { return &rankedColumn{fn: f} }
+func (f *rankedFn) NewColumn() Column {
+	before := func(a, b []byte) bool { return compareRanked(a, b) < 0 }
+	if f.newest {
+		before = newer
+	}
+	return &rankedColumn{choice: choice{before: before, validate: f.Validate}, fn: f}
+}
 
 func (f *rankedFn) Validate(acc []byte) error {
 	if len(acc) == 0 {
@@ -86,8 +92,11 @@ func compareRanked(a, b []byte) int {
 	return bytes.Compare(va, vb)
 }
 
+// newer says that a has the greater rank, or at the same rank more after it.
+func newer(a, b []byte) bool { return compareRanked(a, b) > 0 }
+
 type rankedColumn struct {
-	registers
+	choice
 	fn      *rankedFn
 	scratch []byte
 }
@@ -113,26 +122,6 @@ func (c *rankedColumn) Add(in *Input) error {
 	}
 	return nil
 }
-
-func (c *rankedColumn) offer(g uint32, acc []byte) {
-	have := c.get(g)
-	if have == nil || compareRanked(acc, have) > 0 == c.fn.newest {
-		c.set(g, acc)
-	}
-}
-
-func (c *rankedColumn) Merge(g uint32, acc []byte) error {
-	if len(acc) == 0 {
-		return nil
-	}
-	if err := c.fn.Validate(acc); err != nil {
-		return err
-	}
-	c.offer(g, acc)
-	return nil
-}
-
-func (c *rankedColumn) AppendAcc(dst []byte, g uint32) []byte { return append(dst, c.get(g)...) }
 
 func (c *rankedColumn) Extract(g uint32, dst *column.Vector) error {
 	have := c.get(g)

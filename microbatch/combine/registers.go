@@ -1,5 +1,36 @@
 package combine
 
+// choice is the column of a fn that keeps one of the accumulators it was
+// offered: the one that no other comes before. It lacks Add and Extract.
+type choice struct {
+	registers
+	// before says whether a is to be kept rather than b. Two accumulators of
+	// which neither comes before the other are the same bytes.
+	before func(a, b []byte) bool
+	// validate is the fn's.
+	validate func(acc []byte) error
+}
+
+// offer keeps acc for g if it comes before what is kept.
+func (c *choice) offer(g uint32, acc []byte) {
+	if have := c.get(g); have == nil || c.before(acc, have) {
+		c.set(g, acc)
+	}
+}
+
+func (c *choice) Merge(g uint32, acc []byte) error {
+	if len(acc) == 0 {
+		return nil
+	}
+	if err := c.validate(acc); err != nil {
+		return err
+	}
+	c.offer(g, acc)
+	return nil
+}
+
+func (c *choice) AppendAcc(dst []byte, g uint32) []byte { return append(dst, c.get(g)...) }
+
 // registers holds one byte string per group in a shared arena. A shorter
 // string overwrites in place, a longer one moves to the end; when more than
 // half of the arena is abandoned it is compacted.
