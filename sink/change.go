@@ -124,6 +124,9 @@ func transient(err error) bool {
 }
 
 // Transition says whether to may follow from, given to.Reason (Invariants 6 and 7). It looks at targets, not at version and owner.
+//
+// A base is gone to by a promotion, which needs another generation, or by a rollback; every other pane keeps it. Once there is a base
+// there is one for ever: a rollback reaches a pane without only from one without.
 func Transition(from, to Current) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%s: %w: %s", to.Reason, ErrTransition, fmt.Sprintf(format, args...))
@@ -150,10 +153,16 @@ func Transition(from, to Current) error {
 	}
 	switch to.Reason {
 	case Publish:
+		if !sameBase(from.Base, to.Base) {
+			return bad("the base changes from %s to %s", generation(from.Base), generation(to.Base))
+		}
 		if !sameTime(to.Watermark, to.Progress) || from.Progress != nil && !to.Progress.After(from.Progress.Time) {
 			return bad("watermark %s and progress %s do not lie beyond progress %s", to.Watermark, to.Progress, from.Progress)
 		}
 	case Promote:
+		if to.Base == nil || from.Base != nil && from.Base.Generation == to.Base.Generation {
+			return bad("base %s after %s is not another one", generation(to.Base), generation(from.Base))
+		}
 		if !sameTime(to.Watermark, to.Progress) || from.Progress != nil && to.Progress.Before(from.Progress.Time) {
 			return bad("watermark %s and progress %s lie before progress %s", to.Watermark, to.Progress, from.Progress)
 		}
@@ -161,11 +170,21 @@ func Transition(from, to Current) error {
 		if from.Delta == nil || !sameTime(from.Watermark, to.Watermark) || !sameTime(from.Progress, to.Progress) {
 			return bad("watermark %s and progress %s, want %s and %s", to.Watermark, to.Progress, from.Watermark, from.Progress)
 		}
+		if !sameBase(from.Base, to.Base) {
+			return bad("the base changes from %s to %s", generation(from.Base), generation(to.Base))
+		}
 	case Reset:
 		if from.Delta == nil || !sameTime(from.Watermark, to.Watermark) {
 			return bad("watermark %s, want %s", to.Watermark, from.Watermark)
 		}
-	case Rollback, Recover:
+		if !sameBase(from.Base, to.Base) {
+			return bad("the base changes from %s to %s", generation(from.Base), generation(to.Base))
+		}
+	case Rollback:
+		if from.Delta == nil || from.Base != nil && to.Base == nil {
+			return bad("base %s is left without another", generation(from.Base))
+		}
+	case Recover:
 	default:
 		return bad("unknown reason")
 	}
@@ -194,7 +213,7 @@ func NextPane(h Head, ref Ref, m Manifest, o CommitOptions) (Current, error) {
 	if o.Condemn != nil {
 		c.Condemned = o.Condemn
 	}
-	for _, id := range m.DataIDs() {
+	for _, id := range m.madeOf() {
 		if h.Condemns(id) || c.Condemns(id) { // Invariant 7
 			return Current{}, fmt.Errorf("commit %s: %w: data of %s", m.RunID, ErrCondemned, id)
 		}

@@ -341,7 +341,14 @@ func TestTransitions(t *testing.T) {
 	same := func(reason sink.Reason, c sink.Current) sink.Current { c.Reason = reason; return c }
 	later := func(c sink.Current) sink.Current { c.PublishedAt = sink.At(sinktest.Hour(2)); return c }
 	condemning := func(c sink.Current, id string) sink.Current { c.Condemned = []string{id}; return c }
+	over := func(c sink.Current, generation uint64) sink.Current {
+		id := sinktest.ID(9, generation)
+		c.Base = &sink.BaseRef{Generation: id, Manifest: sink.FullKey(id, "manifest.json"), SHA256: id, Cut: sink.At(sinktest.Hour(1))}
+		return c
+	}
+	otherBytes := func(c sink.Current) sink.Current { c.Base.SHA256 = "other"; return c }
 	live := pane(1, sink.Publish, 5, 5)
+	based := over(live, 1)
 	reset := pane(1, sink.Reset, 5, 2)
 	for _, tc := range []struct {
 		name     string
@@ -367,8 +374,27 @@ func TestTransitions(t *testing.T) {
 		{"reset back", live, pane(2, sink.Reset, 5, 1), nil},
 		{"reset moves the watermark", live, pane(2, sink.Reset, 4, 1), sink.ErrTransition},
 		{"rollback", live, pane(2, sink.Rollback, 3, 3), nil},
-		{"promote at the same", live, pane(2, sink.Promote, 5, 5), nil},
-		{"promote back", live, pane(2, sink.Promote, 4, 4), sink.ErrTransition},
+		{"promote at the same", live, over(pane(2, sink.Promote, 5, 5), 1), nil},
+		{"promote back", live, over(pane(2, sink.Promote, 4, 4), 1), sink.ErrTransition},
+		{"promote and advance", based, over(pane(2, sink.Promote, 6, 6), 2), nil},
+		{"promote first of all", sink.Current{}, over(pane(2, sink.Promote, 5, 5), 1), nil},
+		{"promote without a base", live, pane(2, sink.Promote, 5, 5), sink.ErrTransition},
+		{"promote the same base", based, over(pane(2, sink.Promote, 6, 6), 1), sink.ErrTransition},
+		{"promote back to none", based, pane(2, sink.Promote, 6, 6), sink.ErrTransition},
+		{"promote what is condemned", condemning(based, sinktest.ID(9, 2)), over(pane(2, sink.Promote, 6, 6), 2), sink.ErrCondemned},
+		{"advance over the base", based, over(pane(2, sink.Publish, 6, 6), 1), nil},
+		{"advance to a first base", live, over(pane(2, sink.Publish, 6, 6), 1), sink.ErrTransition},
+		{"advance to another base", based, over(pane(2, sink.Publish, 6, 6), 2), sink.ErrTransition},
+		{"advance without the base", based, pane(2, sink.Publish, 6, 6), sink.ErrTransition},
+		{"advance over other bytes of the base", based, otherBytes(over(pane(2, sink.Publish, 6, 6), 1)), sink.ErrTransition},
+		{"refine to another base", based, over(pane(2, sink.Refine, 5, 5), 2), sink.ErrTransition},
+		{"reset to another base", based, over(pane(2, sink.Reset, 5, 2), 2), sink.ErrTransition},
+		{"claim to another base", based, over(same(sink.Claim, live), 2), sink.ErrTransition},
+		{"rollback over the base", based, over(pane(2, sink.Rollback, 3, 3), 1), nil},
+		{"rollback to another base", based, over(pane(2, sink.Rollback, 3, 3), 2), nil},
+		{"rollback to no base", based, pane(2, sink.Rollback, 3, 3), sink.ErrTransition},
+		{"rollback to a condemned base", condemning(based, sinktest.ID(9, 2)), over(pane(2, sink.Rollback, 3, 3), 2), sink.ErrCondemned},
+		{"rollback of nothing", sink.Current{}, pane(2, sink.Rollback, 3, 3), sink.ErrTransition},
 		{"publish without a pane", live, sink.Current{Reason: sink.Publish}, sink.ErrTransition},
 		{"to what is condemned", condemning(live, sinktest.ID(1, 2)), pane(2, sink.Rollback, 3, 3), sink.ErrCondemned},
 		{"no reason", live, pane(2, "why not", 6, 6), sink.ErrTransition},

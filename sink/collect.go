@@ -55,8 +55,10 @@ type Evidence struct {
 // condemned, all of it possible to repeat.
 type Collection struct {
 	Keep    []string  `json:"keep"`    // run ids of the panes kept
+	Bases   []string  `json:"bases"`   // generations of the bases kept
 	Delete  []Removal `json:"delete"`  // data to delete now, condemned before
 	Records []string  `json:"records"` // keys of manifests, side files and rejected rows whose data is gone for long
+	Slices  []string  `json:"slices"`  // keys of slices that no kept pane lists any more
 	Condemn []string  `json:"condemn"` // ids to add
 	Drop    []string  `json:"drop"`    // condemned ids of which nothing is left once Delete is done
 	Waiting int       `json:"waiting"` // ids that would be condemned but for MaxCondemned

@@ -25,9 +25,11 @@ func NewCollector(s *Sink) *Collector { return &Collector{s: s, panes: map[Ref]p
 
 // CollectOptions are what the bucket does not know.
 type CollectOptions struct {
-	Pins   []string
-	Live   []string
-	Retain Retain
+	Pins       []string // run ids of panes and generations of bases
+	Live       []string // ids of runs and rebuilds that are going on or not yet settled
+	Candidates []string // generations that wait to be promoted, of which the newest is kept
+	Held       []string // generations that a gate holds, of which the newest is kept
+	Retain     Retain
 }
 
 // Plan looks and decides; it writes nothing. The store's clock is taken from its newest object, so in an output to which nothing is

@@ -88,6 +88,14 @@ type BaseRef struct {
 // Ref is the manifest's part of it.
 func (b BaseRef) Ref() Ref { return Ref{b.Manifest, b.SHA256} }
 
+// generation is that of a base, or "none".
+func generation(b *BaseRef) string {
+	if b == nil {
+		return "none"
+	}
+	return b.Generation
+}
+
 // Current is the content of CURRENT. Before the first pane Delta, Base, Watermark and Progress are nil and RunID is empty.
 //
 // PublishedAt is when the pane named became the one named: claims and collections keep it, every other change sets it.

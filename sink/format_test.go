@@ -83,7 +83,7 @@ func TestFormatsAreGolden(t *testing.T) {
 	golden(t, "testdata/manifest.json", m)
 	least, err := sink.Manifest{
 		Pipeline: "ads", Kind: sink.Full, Version: 1, RunID: sinktest.ID(2, 1), Reason: sink.Publish, Writer: sink.Writer{Epoch: 1, Nonce: "n"}, CreatedAt: sink.At(sinktest.Hour(9)),
-		Cut: sink.AtPtr(sinktest.Hour(4)), Schema: fullManifest().Schema,
+		Cut: sink.AtPtr(sinktest.Hour(4)), Schema: fullManifest().Schema, Full: &sink.FullIndex{},
 	}.Encode()
 	if err != nil {
 		t.Fatal(err)

@@ -41,13 +41,15 @@ type Jump struct {
 	At   Time `json:"at"`
 }
 
-// ManifestBase is the base a pane was computed against.
+// ManifestBase is the base a pane was computed against. Stale names objects that the base read and that were replaced or are gone since,
+// at most MaxStale of them; StaleCount is how many there are.
 type ManifestBase struct {
 	Generation string   `json:"generation"`
 	Cut        Time     `json:"cut"`
 	Manifest   string   `json:"manifest"`
 	SHA256     string   `json:"sha256"`
 	Stale      []string `json:"stale"`
+	StaleCount int64    `json:"stale_count,omitempty"`
 }
 
 // Schema is the documents' columns; Hash is that of sink/parquet over the fields.
@@ -123,7 +125,10 @@ type CheckResult struct {
 
 // Manifest lists what a pane or a generation consists of and how it came about. Slices are never null when written.
 //
-// Watermark, PreviousWatermark, Coverage and Base belong to a delta, Cut to a full one. Progress is given only where it is not the
+// Watermark, PreviousWatermark, Coverage, Base, Supports, History and UnreadSlices belong to a delta, Cut and Full to a full one, whose
+// RunID is its generation. Supports are the bases beside Base that the pane still fits; History are the bases before it, newest first, at
+// most MaxHistory (see Inherit and Leave); UnreadSlices are the slices of objects that a supported base did not read, kept as long as the
+// pane is. Progress is given only where it is not the
 // watermark, which is after a reset. Inputs is empty and InputsFile set where the inputs are in a side file: ReadManifest leaves it so,
 // LoadInputs fills Inputs.
 type Manifest struct {
@@ -144,6 +149,10 @@ type Manifest struct {
 	Jumps             []Jump           `json:"jumps"`
 	Gap               []Range          `json:"gap"`
 	Base              *ManifestBase    `json:"base"`
+	Supports          []Support        `json:"supports,omitempty"`
+	History           []Former         `json:"history,omitempty"`
+	UnreadSlices      []StateFile      `json:"unread_slices,omitempty"`
+	Full              *FullIndex       `json:"full,omitempty"`
 	Schema            Schema           `json:"schema"`
 	Pending           []string         `json:"pending"`
 	ConfigHash        string           `json:"config_hash"`
@@ -193,7 +202,7 @@ func (m Manifest) DataIDs() []string {
 // Key is where the manifest stands: manifests/<20-digit version>-<run id>.json, or full/<generation>/manifest.json.
 func (m Manifest) Key() string {
 	if m.Kind == Full {
-		return "full/" + m.RunID + "/manifest.json"
+		return FullKey(m.RunID, "manifest.json")
 	}
 	return fmt.Sprintf("%s%020d-%s.json", manifestPrefix, m.Version, m.RunID)
 }
@@ -246,9 +255,9 @@ func (m Manifest) Validate() error {
 	switch m.Kind {
 	case Delta:
 		m.validateDelta(&k)
+		m.validateLineage(&k)
 	case Full:
-		k.that(m.Cut != nil, "cut", "is missing")
-		k.that(m.Base == nil, "base", "is given for a full index")
+		m.validateFull(&k)
 	default:
 		k.that(false, "kind", "is %q, want delta or full", m.Kind)
 	}
@@ -263,6 +272,7 @@ func (m Manifest) validateDelta(k *check) {
 	k.that(!m.Reason.keepsTargets(), "reason", "is %q, which writes no manifest", m.Reason)
 	k.that(m.Watermark != nil, "watermark", "is missing")
 	k.that(m.Coverage != nil, "coverage", "is missing")
+	k.that(m.Cut == nil && m.Full == nil, "cut", "or full is given for a delta")
 	if m.Watermark != nil && m.Coverage != nil {
 		k.that(!m.Coverage.From.After(m.Coverage.To.Time), "coverage", "runs from %s back to %s", m.Coverage.From, m.Coverage.To)
 		k.that(m.Coverage.To.Equal(m.Watermark.Time), "coverage.to", "is %s, want the watermark %s", m.Coverage.To, m.Watermark)
@@ -345,6 +355,9 @@ func (m Manifest) normal() Manifest {
 		b := *m.Base
 		b.Stale = some(b.Stale)
 		m.Base = &b
+	}
+	if m.Full != nil {
+		m.Full = m.Full.normal()
 	}
 	return m
 }

@@ -59,7 +59,7 @@ func New(st store.Store, mark byte) *sink.Sink {
 // Pane is what a run publishes.
 type Pane struct {
 	RunID      string
-	Reason     sink.Reason // default publish, or refine where Watermark is that of the head
+	Reason     sink.Reason // default promote over another base than the head's, refine at the head's watermark, else publish
 	Watermark  time.Time
 	From       time.Time // start of the coverage; default 5 hours before Watermark
 	Documents  map[string]int64
@@ -67,6 +67,12 @@ type Pane struct {
 	Base       *sink.Manifest // over this base, whose hash is BaseSHA256
 	BaseSHA256 string
 	Inputs     []sink.Input
+	Unread     []sink.StateFile // slices of unread objects
+	// Parent is the manifest that head names. With it supports and history are inherited, and Base too where none is given; without it
+	// a pane over a base has neither.
+	Parent *sink.Manifest
+	// SupportUntil is until when a promotion supports the base it leaves.
+	SupportUntil time.Time
 }
 
 // Manifest is the pane's manifest without its files.
@@ -80,7 +86,8 @@ func (p Pane) Manifest(me sink.Owner, head sink.Head) sink.Manifest {
 		Watermark: sink.AtPtr(p.Watermark), PreviousWatermark: head.Watermark,
 		Coverage: &sink.Range{From: sink.At(p.From), To: sink.At(p.Watermark)},
 		Schema:   parquet.SchemaFields(Fields()), Inputs: p.Inputs, CreatedAt: sink.At(p.Watermark.Add(time.Minute)),
-		Counts: sink.Counts{Documents: int64(len(p.Documents)), Tombstones: int64(len(p.Tombstones))},
+		UnreadSlices: p.Unread,
+		Counts:       sink.Counts{Documents: int64(len(p.Documents)), Tombstones: int64(len(p.Tombstones))},
 	}
 	if head.Delta != nil {
 		ref := head.Delta.Ref()
@@ -95,8 +102,21 @@ func (p Pane) Manifest(me sink.Owner, head sink.Head) sink.Manifest {
 	if m.Reason == sink.Refine && head.Progress != nil && !head.Progress.Equal(p.Watermark) {
 		m.Progress = head.Progress
 	}
-	if b := p.Base; b != nil {
+	switch b := p.Base; {
+	case b != nil:
 		m.Base = &sink.ManifestBase{Generation: b.RunID, Cut: *b.Cut, Manifest: b.Key(), SHA256: p.BaseSHA256}
+	case p.Parent != nil:
+		m.Base = p.Parent.Base
+	}
+	if another := m.Base != nil && (head.Base == nil || head.Base.Generation != m.Base.Generation); p.Reason == "" && another {
+		m.Reason = sink.Promote
+	}
+	switch {
+	case p.Parent == nil:
+	case m.Reason == sink.Promote:
+		m = sink.Leave(m, *p.Parent, *m.Parent, m.CreatedAt.Time, p.SupportUntil)
+	default:
+		m = sink.Inherit(m, *p.Parent, m.CreatedAt.Time)
 	}
 	return m
 }
@@ -104,17 +124,7 @@ func (p Pane) Manifest(me sink.Owner, head sink.Head) sink.Manifest {
 // Write writes the pane's data files and manifest, as a run does before its commit.
 func Write(ctx context.Context, s *sink.Sink, me sink.Owner, head sink.Head, p Pane) (sink.Ref, sink.Manifest, error) {
 	m := p.Manifest(me, head)
-	keys := make([]string, 0, len(p.Documents))
-	for k := range p.Documents {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	docs := column.NewBatch(Fields())
-	for _, k := range keys {
-		docs.Columns[0].AppendString(k)
-		docs.Columns[1].AppendInt(p.Documents[k])
-		docs.Len++
-	}
+	docs := Batch(p.Documents)
 	dead := column.NewBatch(parquet.KeyFields(Fields()))
 	sort.Strings(p.Tombstones)
 	for _, k := range p.Tombstones {
@@ -133,6 +143,22 @@ func Write(ctx context.Context, s *sink.Sink, me sink.Owner, head sink.Head, p P
 	}
 	ref, err := s.WriteManifest(ctx, m)
 	return ref, m, err
+}
+
+// Batch is documents as a batch of Fields, sorted by key.
+func Batch(documents map[string]int64) *column.Batch {
+	keys := make([]string, 0, len(documents))
+	for k := range documents {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	b := column.NewBatch(Fields())
+	for _, k := range keys {
+		b.Columns[0].AppendString(k)
+		b.Columns[1].AppendInt(documents[k])
+		b.Len++
+	}
+	return b
 }
 
 // Files writes one batch through put, which returns the key it stored a part under.
@@ -162,41 +188,6 @@ func Publish(ctx context.Context, s *sink.Sink, me sink.Owner, head sink.Head, p
 		return sink.Head{}, err
 	}
 	return s.Commit(ctx, me, head, ref, m, sink.CommitOptions{Now: p.Watermark.Add(time.Minute)})
-}
-
-// WriteBase writes a generation of the full index and returns its manifest and the manifest's hash.
-func WriteBase(ctx context.Context, st store.Store, me sink.Owner, generation string, cut time.Time, documents map[string]int64) (sink.Manifest, string, error) {
-	m := sink.Manifest{
-		Pipeline: Pipeline, Kind: sink.Full, Version: 1, RunID: generation, Reason: sink.Publish, Cut: sink.AtPtr(cut),
-		Writer: sink.Writer{Epoch: me.Epoch, Nonce: me.Nonce, Build: "deltad test"},
-		Schema: parquet.SchemaFields(Fields()), CreatedAt: sink.At(cut.Add(time.Hour)),
-	}
-	keys := make([]string, 0, len(documents))
-	for k := range documents {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	docs := column.NewBatch(Fields())
-	for _, k := range keys {
-		docs.Columns[0].AppendString(k)
-		docs.Columns[1].AppendInt(documents[k])
-		docs.Len++
-	}
-	var err error
-	m.Files, err = Files(ctx, Fields(), "part", docs, func(ctx context.Context, p parquet.Part, body io.ReadSeeker) (string, error) {
-		key := "full/" + generation + "/" + p.Name
-		_, err := st.Put(ctx, key, body, store.PutOptions{IfNoneMatch: true})
-		return key, err
-	})
-	if err != nil {
-		return m, "", err
-	}
-	b, err := m.Encode()
-	if err != nil {
-		return m, "", err
-	}
-	_, err = store.PutBytes(ctx, st, m.Key(), b, store.PutOptions{IfNoneMatch: true})
-	return m, sink.Sum(b), err
 }
 
 // Documents reads an output as the reference reader does: every document by its item, verified down the chain. Before the first pane it
