@@ -74,6 +74,20 @@ func (c *checks) document(what string, raw json.RawMessage) string {
 		return "{}"
 	}
 	c.that(isObject(raw), "%s is not a JSON object: %.80s", what, raw)
+	return c.json(what, raw)
+}
+
+// array is a JSON array as text; nil is [].
+func (c *checks) array(what string, raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return "[]"
+	}
+	c.that(isArray(raw), "%s is not a JSON array: %.80s", what, raw)
+	return c.json(what, raw)
+}
+
+// json is JSON that both databases store.
+func (c *checks) json(what string, raw json.RawMessage) string {
 	escapes := strings.ReplaceAll(string(raw), `\\`, "") // an escaped backslash starts no escape
 	c.that(utf8.Valid(raw) && !strings.Contains(escapes, `\u0000`), "%s contains NUL or is not UTF-8", what)
 	return string(raw)

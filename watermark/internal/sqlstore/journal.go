@@ -150,8 +150,11 @@ func (s journal) PublishRun(ctx context.Context, l watermark.Lease, p watermark.
 	c.that(p.CurrentVersion >= 0, "version %d is negative", p.CurrentVersion)
 	c.that((l.Role == watermark.RoleDelta) == (p.CurrentVersion > 0),
 		"run %s: version %d of CURRENT under a %s lease", p.Run.ID, p.CurrentVersion, l.Role)
-	c.that(l.Role == watermark.RoleDelta || len(p.Ledger)+len(p.Late) == 0 && p.Intent == "",
-		"run %s: a full run has no ledger entries, late objects or intent", p.Run.ID)
+	c.that(l.Role == watermark.RoleDelta || len(p.Ledger)+len(p.Late) == 0 && p.Intent == "" && p.Promoted == "",
+		"run %s: a full run has no ledger entries, late objects, intent or promotion", p.Run.ID)
+	if p.Promoted != "" {
+		c.ulid("promoted generation", p.Promoted)
+	}
 	c.instant("watermark", p.Watermark)
 	c.instant("progress", p.Progress)
 	c.name("manifest", p.Manifest.Key)
@@ -228,6 +231,11 @@ func publish(q *query, l watermark.Lease, p watermark.Publication, counts string
 	}
 	if p.Intent != "" {
 		if err := finishIntent(q, l, p.Intent, watermark.IntentApplied, "published by run "+p.Run.ID); err != nil {
+			return watermark.Published{}, err
+		}
+	}
+	if p.Promoted != "" {
+		if err := promoteRebuild(q, l.Pipeline, p.Promoted, p.Run.ID); err != nil {
 			return watermark.Published{}, err
 		}
 	}

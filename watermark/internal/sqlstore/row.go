@@ -143,6 +143,23 @@ func (d *decoder) object(column string) json.RawMessage {
 	return json.RawMessage(s)
 }
 
+func (d *decoder) array(column string) json.RawMessage {
+	s := d.text(column)
+	if !isArray([]byte(s)) {
+		d.fail(column, "is not a JSON array")
+	}
+	return json.RawMessage(s)
+}
+
+// texts is a JSON array of texts.
+func (d *decoder) texts(column string) []string {
+	var out []string
+	if raw := d.array(column); d.err == nil && json.Unmarshal(raw, &out) != nil {
+		d.fail(column, "is not a JSON array of texts")
+	}
+	return out
+}
+
 // inRange keeps to the years that RFC 3339 can write.
 func inRange(t time.Time) bool {
 	return !t.IsZero() && t.UTC().Year() >= 1 && t.UTC().Year() <= 9999
@@ -151,4 +168,9 @@ func inRange(t time.Time) bool {
 func isObject(text []byte) bool {
 	var m map[string]json.RawMessage
 	return json.Unmarshal(text, &m) == nil && m != nil
+}
+
+func isArray(text []byte) bool {
+	var a []json.RawMessage
+	return json.Unmarshal(text, &a) == nil && a != nil
 }
