@@ -303,13 +303,6 @@ func (p *Pipeline) guard(m *sink.Manifest, built builtWindow) error {
 // commit makes the pane live and tells the state store.
 func (p *Pipeline) commit(ctx context.Context, t term, run watermark.Run, ref sink.Ref, m sink.Manifest) (done, error) {
 	parent := p.seen.live
-	// A state store that forgot the parent is told all it missed, this run
-	// included, instead of being built upon.
-	forgot, err := p.forgetful(ctx)
-	if err != nil {
-		p.giveUp(ctx, t, run, err)
-		return done{}, fmt.Errorf("look for the live pane's run: %w", err)
-	}
 	// From here on the outcome may be open: only CURRENT and its ancestors can tell.
 	p.seen.reconciled, p.seen.unsettled = false, p.seen.head.Version
 	head, err := p.set.Sink.Commit(ctx, t.me, p.seen.head, ref, m, sink.CommitOptions{Now: time.Now(), ChangeID: run.ChangeID, Condemn: p.condemn()})
@@ -330,17 +323,23 @@ func (p *Pipeline) commit(ctx context.Context, t term, run watermark.Run, ref si
 		s.told = true
 	}
 	d := done{head: head, ref: ref, manifest: m}
-	if forgot {
+	pub := p.publication(run, ref, m, parent, head.Version)
+	pub.Late, pub.Ledger = p.late.publish(pub.Ledger, run.ID)
+	if parent != nil {
+		pub.Follows = parent.RunID
+	}
+	_, err = p.set.State.PublishRun(ctx, t.lease, pub)
+	switch {
+	case errors.Is(err, watermark.ErrForgotten):
+		// It is told all it missed, this run included, instead of being built
+		// upon.
 		if err := p.reconcile(ctx, t); err != nil {
 			d.stateErr = fmt.Errorf("tell the state store what it forgot (the pane is live; the next step goes on): %w", err)
 			return d, nil
 		}
 		p.seen.reconciled = true
 		return d, nil
-	}
-	pub := p.publication(run, ref, m, parent, head.Version)
-	pub.Late, pub.Ledger = p.late.publish(pub.Ledger, run.ID)
-	if _, err := p.set.State.PublishRun(ctx, t.lease, pub); err != nil {
+	case err != nil:
 		d.stateErr = fmt.Errorf("the pane is live, the next step tells the state store: %w", err)
 		return d, nil
 	}

@@ -125,6 +125,9 @@ func (s *memState) PlanRun(ctx context.Context, l watermark.Lease, r watermark.R
 
 func (s *memState) PublishRun(ctx context.Context, l watermark.Lease, p watermark.Publication) (watermark.Published, error) {
 	return watermark.Published{}, s.write(ctx, l, func() error {
+		if p.Follows != "" && s.runs[p.Follows].Status != watermark.RunPublished {
+			return watermark.ErrForgotten
+		}
 		r := p.Run
 		r.Status, r.CurrentVersion, r.Manifest = watermark.RunPublished, p.CurrentVersion, p.Manifest
 		s.runs[r.ID] = r

@@ -43,78 +43,30 @@ func (p *Pipeline) claim(ctx context.Context, t term) error {
 	return nil
 }
 
-// reconcile walks from CURRENT along the parent links to the newest run that
-// is journalled as published (with an empty store: W back). The runs on the
-// way are published and get their step 9; of the planned runs that the walk
-// does not reach, those older than it are unknown, the others abandoned: after
-// the claim no request of theirs can come about any more.
+// reconcile publishes in the journal what CURRENT reaches. Of the planned runs
+// that it does not reach, those older than what it does are unknown, the others
+// abandoned: after the claim no request of theirs can come about any more.
 func (p *Pipeline) reconcile(ctx context.Context, t term) error {
-	type step struct {
-		ref sink.Ref
-		m   sink.Manifest
-	}
-	var walked []step
-	var parent *sink.Manifest // of the oldest walked
-	reached := map[string]bool{}
-	oldest := ""
-	empty, err := p.knowsNothing(ctx)
-	if err != nil {
-		return err
-	}
-	err = p.set.Sink.Walk(ctx, p.seen.head, func(ref sink.Ref, m sink.Manifest) (bool, error) {
-		run, err := p.set.State.RunByID(ctx, m.RunID)
-		if err != nil && !errors.Is(err, watermark.ErrNotFound) {
-			return false, err
-		}
-		reached[m.RunID], oldest = true, m.RunID
-		if err == nil && run.Status == watermark.RunPublished {
-			parent = &m
-			return false, nil
-		}
-		walked = append(walked, step{ref, m})
-		return !empty || m.Watermark.After(p.seen.live.Watermark.Add(-p.set.Rule.Size)), nil
-	})
-	if err != nil {
-		return err
-	}
-	if len(walked) > 0 && parent != nil {
-		if err := p.set.Sink.LoadInputs(ctx, parent); err != nil {
-			return err
-		}
-	}
-	for _, s := range slices.Backward(walked) {
-		if err := p.set.Sink.LoadInputs(ctx, &s.m); err != nil {
-			return err
-		}
-		run := watermark.Run{
-			ID: s.m.RunID, Pipeline: p.set.Name, Kind: watermark.RunDelta, Reason: string(s.m.Reason), Epoch: s.m.Writer.Epoch,
-			Watermark: s.m.Watermark.Time, CoverageFrom: s.m.Coverage.From.Time, ConfigHash: s.m.ConfigHash, PlannedAt: s.m.CreatedAt.Time,
-		}
-		if s.m.Parent != nil {
-			run.Parent = watermark.ManifestRef{Key: s.m.Parent.Manifest, SHA256: s.m.Parent.SHA256}
-		}
-		if s.m.PreviousWatermark != nil {
-			run.PreviousWatermark = s.m.PreviousWatermark.Time
-		}
-		if journalled, err := p.set.State.RunByID(ctx, run.ID); err == nil {
-			run = journalled
-		}
-		pub := p.publication(run, s.ref, s.m, parent, s.m.Version)
-		if _, err := p.set.State.PublishRun(ctx, t.lease, pub); err != nil {
-			return err
-		}
-		parent = &s.m
-	}
 	planned, err := p.set.State.PlannedRuns(ctx, p.set.Name)
 	if err != nil {
 		return err
 	}
+	empty := len(planned) == 0
+	if empty {
+		if empty, err = p.knowsNothing(ctx); err != nil {
+			return err
+		}
+	}
+	reached, err := p.publishReached(ctx, t, empty)
+	if err != nil {
+		return err
+	}
 	for _, run := range planned {
-		if run.Kind != watermark.RunDelta || reached[run.ID] {
+		if run.Kind != watermark.RunDelta || slices.Contains(reached, run.ID) {
 			continue
 		}
 		settle, why := p.set.State.AbandonRun, "not reached from CURRENT after a new claim"
-		if oldest != "" && run.ID < oldest {
+		if len(reached) > 0 && run.ID < reached[len(reached)-1] {
 			settle, why = p.set.State.MarkUnknown, "older than the history that CURRENT still reaches"
 		}
 		if err := settle(ctx, t.lease, run.ID, why); err != nil {
@@ -124,33 +76,83 @@ func (p *Pipeline) reconcile(ctx context.Context, t term) error {
 	return nil
 }
 
-// knowsNothing says that the state store has no memory of this pipeline at
-// all: nothing published, nothing planned, no reset on its way. One that was
-// restored from an early copy knows something, and is told all it missed.
+// publishReached walks from CURRENT along the parent links to the newest run
+// that is journalled as published (with an empty store: W back), and gives the
+// runs on the way their step 9. It returns the ids of all that it visited,
+// newest first.
+func (p *Pipeline) publishReached(ctx context.Context, t term, empty bool) (reached []string, _ error) {
+	type step struct {
+		ref sink.Ref
+		m   sink.Manifest
+		run *watermark.Run // nil if it is not journalled
+	}
+	var walked []step
+	var parent *sink.Manifest // of the oldest walked
+	err := p.set.Sink.Walk(ctx, p.seen.head, func(ref sink.Ref, m sink.Manifest) (bool, error) {
+		s := step{ref: ref, m: m}
+		run, err := p.set.State.RunByID(ctx, m.RunID)
+		if err == nil {
+			s.run = &run
+		} else if !errors.Is(err, watermark.ErrNotFound) {
+			return false, err
+		}
+		reached = append(reached, m.RunID)
+		if s.run != nil && run.Status == watermark.RunPublished {
+			parent = &m
+			return false, nil
+		}
+		walked = append(walked, s)
+		return !empty || m.Watermark.After(p.seen.live.Watermark.Add(-p.set.Rule.Size)), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(walked) > 0 && parent != nil {
+		if err := p.set.Sink.LoadInputs(ctx, parent); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range slices.Backward(walked) {
+		if err := p.set.Sink.LoadInputs(ctx, &s.m); err != nil {
+			return nil, err
+		}
+		run := p.runOf(s.m)
+		if s.run != nil {
+			run = *s.run
+		}
+		if _, err := p.set.State.PublishRun(ctx, t.lease, p.publication(run, s.ref, s.m, parent, s.m.Version)); err != nil {
+			return nil, err
+		}
+		parent = &s.m
+	}
+	return reached, nil
+}
+
+// runOf is what the journal would say of a run that it lost.
+func (p *Pipeline) runOf(m sink.Manifest) watermark.Run {
+	run := watermark.Run{
+		ID: m.RunID, Pipeline: p.set.Name, Kind: watermark.RunDelta, Reason: string(m.Reason), Epoch: m.Writer.Epoch,
+		Watermark: m.Watermark.Time, CoverageFrom: m.Coverage.From.Time, ConfigHash: m.ConfigHash, PlannedAt: m.CreatedAt.Time,
+	}
+	if m.Parent != nil {
+		run.Parent = watermark.ManifestRef{Key: m.Parent.Manifest, SHA256: m.Parent.SHA256}
+	}
+	if m.PreviousWatermark != nil {
+		run.PreviousWatermark = m.PreviousWatermark.Time
+	}
+	return run
+}
+
+// knowsNothing says of a state store without planned runs that it has no
+// memory of this pipeline at all: nothing published, no reset on its way. One
+// that was restored from an early copy knows something, and is told all it
+// missed.
 func (p *Pipeline) knowsNothing(ctx context.Context) (bool, error) {
 	if _, err := p.set.State.LatestPublished(ctx, p.set.Name); !errors.Is(err, watermark.ErrNotFound) {
 		return false, err
 	}
-	planned, err := p.set.State.PlannedRuns(ctx, p.set.Name)
-	if err != nil || len(planned) > 0 {
-		return false, err
-	}
 	pending, err := p.set.State.PendingIntents(ctx, p.set.Name)
 	return len(pending) == 0, err
-}
-
-// forgetful says that the state store no longer knows the live pane as
-// published: it was restored, or failed over to a copy that lagged. What it
-// says is then not to be built on before it was reconciled.
-func (p *Pipeline) forgetful(ctx context.Context) (bool, error) {
-	if p.seen.live == nil {
-		return false, nil
-	}
-	run, err := p.set.State.RunByID(ctx, p.seen.live.RunID)
-	if errors.Is(err, watermark.ErrNotFound) {
-		return true, nil
-	}
-	return err == nil && run.Status != watermark.RunPublished, err
 }
 
 // publication is step 9 of a run whose pane is live.

@@ -3,6 +3,8 @@ package microbatch_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/deltad/deltad/microbatch"
@@ -142,4 +144,72 @@ func (b *bench) journalAgrees() {
 	for id := range reached {
 		b.t.Errorf("run %s is not journalled", id)
 	}
+}
+
+// lagging is a state store that fails over, between the plan of a run and its
+// publication, to a copy that lacks the run before.
+type lagging struct {
+	microbatch.State
+	lose  bool
+	calls map[string]int
+}
+
+func (l *lagging) PlanRun(ctx context.Context, lease watermark.Lease, r watermark.Run) error {
+	l.calls["plan"]++
+	return l.State.PlanRun(ctx, lease, r)
+}
+
+func (l *lagging) PublishRun(ctx context.Context, lease watermark.Lease, p watermark.Publication) (watermark.Published, error) {
+	l.calls["publish"]++
+	if l.lose {
+		l.lose = false
+		return watermark.Published{}, fmt.Errorf("publish run %s: %w: run %s", p.Run.ID, watermark.ErrForgotten, p.Follows)
+	}
+	return l.State.PublishRun(ctx, lease, p)
+}
+
+func (l *lagging) RunByID(ctx context.Context, id string) (watermark.Run, error) {
+	l.calls["read"]++
+	return l.State.RunByID(ctx, id)
+}
+
+func (l *lagging) PlannedRuns(ctx context.Context, pipeline string) ([]watermark.Run, error) {
+	l.calls["read"]++
+	return l.State.PlannedRuns(ctx, pipeline)
+}
+
+// TestPublicationThatIsForgottenIsReconciled, and a publication that is not
+// asks the journal nothing besides.
+func TestPublicationThatIsForgottenIsReconciled(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	state := &lagging{State: b.set.State, calls: map[string]int{}}
+	b.set.State = state
+	b.restart()
+	err := b.p.Under(t.Context(), func(ctx context.Context, term microbatch.Term) error {
+		for _, tc := range []struct {
+			clock string
+			lose  bool
+			want  map[string]int
+		}{
+			{"03:00", false, map[string]int{"plan": 1, "publish": 1, "read": 2}}, // reconciled after the claim, and collected
+			{"03:01", false, map[string]int{"plan": 1, "publish": 1}},
+			{"03:02", true, map[string]int{"plan": 1, "publish": 2, "read": 3}},
+			{"03:03", false, map[string]int{"plan": 1, "publish": 1}},
+		} {
+			b.put(tc.clock, "a.ndjson", row("x", tc.clock, 1, "t"))
+			state.lose = tc.lose
+			clear(state.calls)
+			if r := term.Step(ctx, at(tc.clock), microbatch.StepOptions{}); r.Outcome != microbatch.Advanced || r.StateErr != nil {
+				t.Fatalf("step at %s: %s %v %v", tc.clock, r.Outcome, r.Err, r.StateErr)
+			}
+			if !maps.Equal(state.calls, tc.want) {
+				t.Errorf("step at %s asked %v, want %v", tc.clock, state.calls, tc.want)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.journalAgrees()
 }

@@ -25,6 +25,10 @@ var (
 	ErrSchemaPending = errors.New("state store schema has pending migrations")
 	// ErrNotFound says that the id names nothing.
 	ErrNotFound = errors.New("not found")
+	// ErrForgotten says that the journal does not have as published a run that
+	// was: the store was restored, or failed over to a copy that lagged. It has
+	// to be told what it lacks before anything is built on it.
+	ErrForgotten = errors.New("state store has forgotten a published run")
 	// ErrNotPaused says that a reset needs the pipeline paused first.
 	ErrNotPaused = errors.New("pipeline is not paused")
 	// ErrStaleVersion says that the pipeline row changed since the caller read

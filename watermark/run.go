@@ -72,6 +72,11 @@ type Publication struct {
 	// Run is the run as planned. If the journal has no such run (a store that
 	// lost it, a reconciliation) it is entered from here.
 	Run Run
+	// Follows, if set, is the id of the run that CURRENT named before this one.
+	// Where the journal does not have it as published the publication is
+	// ErrForgotten and changes nothing. A publication that was entered before is
+	// no change all the same.
+	Follows string
 	// CurrentVersion is the version of CURRENT that the run wrote; 0 for a
 	// full run, which writes none and moves no watermark.
 	CurrentVersion int64

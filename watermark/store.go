@@ -101,7 +101,8 @@ type Journal interface {
 	// pipeline row copies CURRENT, ledger entries and late objects are
 	// entered, the intent it fulfils is applied, the rebuild it promotes is
 	// promoted. A second call is no change and no error. A run in any other state may become published, because
-	// CURRENT is the truth. A publication at or below the row's CurrentVersion
+	// CURRENT is the truth. ErrForgotten where the run that p follows is not
+	// published. A publication at or below the row's CurrentVersion
 	// moves nothing but its own run and older ledger entries.
 	PublishRun(ctx context.Context, l Lease, p Publication) (Published, error)
 	// AbandonRun, FailRun and MarkUnknown end a run that readers do not see.

@@ -198,6 +198,60 @@ func publishUnplanned(t *testing.T, db Database) {
 	}
 }
 
+func publishForgotten(t *testing.T, db Database) {
+	ctx := Context(t)
+	s := Migrated(t, db)
+	l := Acquire(t, s, pipe, watermark.RoleDelta)
+	other := Acquire(t, s, "other", watermark.RoleDelta)
+	first, planned, abandoned, foreign := Planned(l, 1), Planned(l, 2), Planned(l, 2), Planned(other, 1)
+	mustPublish(t, s, l, Published(first, 7))
+	mustPublish(t, s, other, Published(foreign, 7))
+	for _, r := range []watermark.Run{planned, abandoned} {
+		if err := s.PlanRun(ctx, l, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.AbandonRun(ctx, l, abandoned.ID, "x"); err != nil {
+		t.Fatal(err)
+	}
+	r := Planned(l, 3)
+	if err := s.PlanRun(ctx, l, r); err != nil {
+		t.Fatal(err)
+	}
+	pub := Published(r, 9)
+	pub.Ledger = []watermark.LedgerEntry{{Partition: at(3), State: "covered"}}
+	before := snapshot(t, s)
+	for name, id := range map[string]string{"unknown": ID(), "planned": planned.ID, "abandoned": abandoned.ID, "foreign": foreign.ID} {
+		pub.Follows = id
+		if _, err := s.PublishRun(ctx, l, pub); !errors.Is(err, watermark.ErrForgotten) || !strings.Contains(err.Error(), id) {
+			t.Errorf("after an %s run: %v, want it forgotten", name, err)
+		}
+		fresh := Published(Planned(l, 3), 9)
+		fresh.Follows = id
+		if _, err := s.PublishRun(ctx, l, fresh); !errors.Is(err, watermark.ErrForgotten) {
+			t.Errorf("unplanned after an %s run: %v, want it forgotten", name, err)
+		}
+		if _, err := s.RunByID(ctx, fresh.Run.ID); !errors.Is(err, watermark.ErrNotFound) {
+			t.Errorf("unplanned after an %s run: it was entered (%v)", name, err)
+		}
+	}
+	if after := snapshot(t, s); after != before {
+		t.Fatalf("a refusal changed\n%s into\n%s", before, after)
+	}
+	pub.Follows = "x"
+	if _, err := s.PublishRun(ctx, l, pub); !errors.Is(err, watermark.ErrInvalid) {
+		t.Errorf("after no run id: %v, want a refusal", err)
+	}
+	pub.Follows = first.ID
+	if out := mustPublish(t, s, l, pub); out.Already || out.Run.Status != watermark.RunPublished {
+		t.Errorf("after a published run: %+v", out)
+	}
+	pub.Follows = ID()
+	if out := mustPublish(t, s, l, pub); !out.Already {
+		t.Errorf("a repetition: %+v", out)
+	}
+}
+
 func runEnds(t *testing.T, db Database) {
 	ctx := Context(t)
 	s := Migrated(t, db)

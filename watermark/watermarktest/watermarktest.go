@@ -47,6 +47,7 @@ func Run(t *testing.T, fresh func(testing.TB) Database) {
 		{"publish is idempotent, also concurrently", publishIdempotent},
 		{"publish out of order never goes back", publishOutOfOrder},
 		{"publish without a plan", publishUnplanned},
+		{"publish after a run that is forgotten", publishForgotten},
 		{"run ends", runEnds},
 		{"runs by page", runPages},
 		{"runs are pruned", runPrune},

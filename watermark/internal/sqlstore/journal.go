@@ -147,6 +147,9 @@ func (s journal) PlanRun(ctx context.Context, l watermark.Lease, r watermark.Run
 func (s journal) PublishRun(ctx context.Context, l watermark.Lease, p watermark.Publication) (watermark.Published, error) {
 	var c checks
 	checkRun(&c, l, p.Run)
+	if p.Follows != "" {
+		c.ulid("id of the run before", p.Follows)
+	}
 	c.that(p.CurrentVersion >= 0, "version %d is negative", p.CurrentVersion)
 	c.that((l.Role == watermark.RoleDelta) == (p.CurrentVersion > 0),
 		"run %s: version %d of CURRENT under a %s lease", p.Run.ID, p.CurrentVersion, l.Role)
@@ -206,6 +209,9 @@ func publish(q *query, l watermark.Lease, p watermark.Publication, counts string
 		}
 		return watermark.Published{Run: old, Already: true}, nil
 	}
+	if err := remembers(q, p); err != nil {
+		return watermark.Published{}, err
+	}
 	late := int64(0)
 	if l.Role == watermark.RoleDelta {
 		row, err := ensurePipeline(q, l.Pipeline)
@@ -246,6 +252,19 @@ func publish(q *query, l watermark.Lease, p watermark.Publication, counts string
 	}
 	run, _, err := readRun(q, p.Run.ID, false)
 	return watermark.Published{Run: run}, err
+}
+
+// remembers says, as an error, whether the run that a publication follows is
+// not journalled as published.
+func remembers(q *query, p watermark.Publication) error {
+	if p.Follows == "" {
+		return nil
+	}
+	before, found, err := readRun(q, p.Follows, false)
+	if err == nil && (!found || before.Pipeline != p.Run.Pipeline || before.Status != watermark.RunPublished) {
+		err = fmt.Errorf("%w: run %s", watermark.ErrForgotten, p.Follows)
+	}
+	return err
 }
 
 // AbandonRun ends a run that nobody can reach. See [watermark.Journal].
