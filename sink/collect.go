@@ -2,6 +2,7 @@ package sink
 
 import (
 	"sort"
+	"strings"
 	"time"
 )
 
@@ -17,7 +18,7 @@ const (
 type Retain struct {
 	For   time.Duration // every pane that CURRENT named within this time
 	Panes int           // and at least this many
-	Bases int           // and the last pane over each of this many bases, newest first
+	Bases int           // and the last this many bases, the live one among them, each with the last pane over it
 }
 
 // DefaultRetain is output.retain's default.
@@ -32,23 +33,31 @@ type Object struct {
 
 // Published is a pane that CURRENT names or named.
 type Published struct {
-	RunID   string
-	DataIDs []string // the runs whose data it is made of
-	Base    string   // generation, or ""
-	Written time.Time
+	RunID    string
+	DataIDs  []string // the runs whose data it is made of
+	Base     string   // generation, or ""
+	Supports []string // generations of the bases beside it that it fits
+	Slices   []string // keys of the slices it lists as unread
+	Written  time.Time
 }
 
 // Evidence is all that a collection is planned from.
 type Evidence struct {
-	Head      Head
-	Panes     []Published // from the one CURRENT names along the parent links, newest first
-	Manifests []Object    // everything under manifests/
-	Data      []Object    // everything under delta/
-	Rejects   []Object    // everything under rejects/
-	Pins      []string    // run ids of pinned panes
-	Live      []string    // run ids of runs that are going on or not yet settled
-	Now       time.Time   // the store's clock: when something was written lately, never later than that
-	Retain    Retain
+	Head       Head
+	Panes      []Published // from the one CURRENT names along the parent links, newest first, at least as far as Retain asks
+	History    []Published // the last pane over each former base, newest first, as the pane that CURRENT names has them
+	Pinned     []Published // pinned panes, where they are not in Panes
+	Manifests  []Object    // everything under manifests/
+	Data       []Object    // everything under delta/
+	Rejects    []Object    // everything under rejects/
+	Full       []Object    // everything under full/
+	State      []Object    // everything under state/full/ and state/slices/
+	Pins       []string    // run ids of pinned panes, generations of pinned bases
+	Live       []string    // ids of runs and rebuilds that are going on or not yet settled
+	Candidates []string    // generations that wait to be promoted
+	Held       []string    // generations that a gate holds
+	Now        time.Time   // the store's clock: when something was written lately, never later than that
+	Retain     Retain
 }
 
 // Collection is what a collection would do: delete data of ids that CURRENT condemns already, delete old records, and then change
@@ -75,7 +84,7 @@ type Removal struct {
 
 // Empty says that there is nothing to do.
 func (c Collection) Empty() bool {
-	return len(c.Delete)+len(c.Records)+len(c.Condemn)+len(c.Drop) == 0
+	return len(c.Delete)+len(c.Records)+len(c.Slices)+len(c.Condemn)+len(c.Drop) == 0
 }
 
 // Bytes is how much data Delete frees.
@@ -110,15 +119,29 @@ func (c Collection) Condemned(head Head, deleted bool) []string {
 
 // PlanCollection decides. It is a pure function of the evidence.
 //
-// Kept are the pane CURRENT names, those that it named within Retain.For (a pane counts until the manifest of the next was written) and
-// at least Retain.Panes, the newest pane over each of the last Retain.Bases bases, and pins. Data of a published pane may go when no
-// kept pane is made of it; data and manifests that no published pane names may go OrphanAge after their newest object, unless the run
-// is live; records go RecordAge after that, from the far end of the history, so that no kept pane loses its links. All data is condemned first and deleted by a later plan, which sees it in Head.Condemned (Invariant 7).
+// Panes kept are the one CURRENT names, those that it named within Retain.For (a pane counts until the manifest of the next was written)
+// and at least Retain.Panes, pins, and the last pane over each of the last Retain.Bases bases and over each pinned one. Bases kept are
+// those of kept panes, those that the live pane supports, pins, the newest candidate and the newest held one, and any younger than
+// OrphanAge.
+//
+// Data of a published pane may go when no kept pane is made of it; data and manifests that no published pane is known to name may go
+// OrphanAge after their newest object, unless the run is live. A generation's data are its files and its private ones; records are
+// manifests, the side files of their inputs and rejected rows, and go RecordAge after that. All data is condemned first and deleted by a
+// later plan, which sees it in Head.Condemned (Invariant 7).
+//
+// Slices belong to no id. One goes OrphanAge after it was written if no kept pane lists it, and no other known one that somebody could
+// still go back to.
 func PlanCollection(ev Evidence) Collection {
-	p := planner{ev: ev, kept: map[string]bool{}, needed: map[string]bool{}, live: setOf(ev.Live), known: map[string]bool{}, linked: map[string]bool{}, ids: map[string]*idObjects{}}
-	p.keep()
+	p := planner{
+		ev: ev, live: setOf(ev.Live), pins: setOf(ev.Pins), condemned: setOf(ev.Head.Condemned), ids: map[string]*idObjects{},
+		kept: map[string]bool{}, bases: map[string]bool{}, needed: map[string]bool{}, known: map[string]bool{}, slices: map[string]bool{},
+		ended: map[string]time.Time{},
+	}
 	p.group()
-	return p.plan()
+	p.keep()
+	p.plan()
+	p.planSlices()
+	return p.out
 }
 
 type idObjects struct {
@@ -126,17 +149,22 @@ type idObjects struct {
 	records  []Object
 	modified time.Time
 	bytes    int64
+	full     bool // it is a generation
 }
 
 type planner struct {
-	ev     Evidence
-	kept   map[string]bool // run ids of kept panes
-	needed map[string]bool // data ids kept panes are made of
-	known  map[string]bool // run ids of published panes
-	linked map[string]bool // those whose manifest links to a kept pane further back
-	live   map[string]bool
-	ids    map[string]*idObjects
-	out    Collection
+	ev        Evidence
+	pins      map[string]bool
+	condemned map[string]bool
+	live      map[string]bool
+	kept      map[string]bool      // run ids of kept panes
+	bases     map[string]bool      // generations kept
+	needed    map[string]bool      // ids whose data stays
+	known     map[string]bool      // run ids of published panes, generations of promoted bases
+	slices    map[string]bool      // keys of slices that stay
+	ended     map[string]time.Time // when another pane took the place of a pane, or the last over a base
+	ids       map[string]*idObjects
+	out       Collection
 }
 
 func setOf(ids []string) map[string]bool {
@@ -148,78 +176,152 @@ func setOf(ids []string) map[string]bool {
 }
 
 func (p *planner) keep() {
-	pins, bases := setOf(p.ev.Pins), map[string]bool{}
 	for i, pane := range p.ev.Panes {
-		p.known[pane.RunID] = true
-		keep := i == 0 || i < p.ev.Retain.Panes || pins[pane.RunID]
-		// A pane was readable until the next one's manifest was written, which is its predecessor in this list.
-		keep = keep || p.ev.Now.Sub(p.ev.Panes[i-1].Written) < p.ev.Retain.For
-		if pane.Base != "" && !bases[pane.Base] && len(bases) < p.ev.Retain.Bases {
-			bases[pane.Base], keep = true, true
-		}
-		if keep {
-			p.kept[pane.RunID] = true
-			for _, id := range pane.DataIDs {
-				p.needed[id] = true
+		p.known[pane.RunID], p.known[pane.Base] = true, true
+		keep := i == 0 || i < p.ev.Retain.Panes || p.pins[pane.RunID]
+		if i > 0 {
+			// A pane was readable until the next one's manifest was written, which is its predecessor in this list.
+			next := p.ev.Panes[i-1]
+			p.ended[pane.RunID] = next.Written
+			if pane.Base != next.Base && next.Written.After(p.ended[pane.Base]) {
+				p.ended[pane.Base] = next.Written
 			}
-			p.out.Keep = append(p.out.Keep, pane.RunID)
+			keep = keep || p.ev.Now.Sub(next.Written) < p.ev.Retain.For
+		}
+		switch {
+		case keep:
+			p.keepPane(pane)
+		case !p.over(pane):
+			p.needSlices(pane)
 		}
 	}
-	for last, i := false, len(p.ev.Panes)-1; i >= 0; i-- {
-		p.linked[p.ev.Panes[i].RunID] = last
-		last = last || p.kept[p.ev.Panes[i].RunID]
+	for i, pane := range p.ev.History {
+		p.known[pane.RunID], p.known[pane.Base] = true, true
+		if i < p.ev.Retain.Bases-1 || p.pins[pane.Base] || p.pins[pane.RunID] {
+			p.keepPane(pane)
+		}
 	}
-	for id := range pins {
+	for _, pane := range p.ev.Pinned {
+		p.keepPane(pane)
+	}
+	for id := range p.pins {
 		p.kept[id], p.needed[id] = true, true
+	}
+	if len(p.ev.Panes) > 0 {
+		for _, id := range p.ev.Panes[0].Supports {
+			p.keepBase(id)
+		}
 	}
 	if id := p.ev.Head.RunID; id != "" {
 		p.kept[id], p.needed[id] = true, true
 	}
+	if b := p.ev.Head.Base; b != nil {
+		p.keepBase(b.Generation)
+	}
+	p.keepBase(p.newest(p.ev.Candidates))
+	p.keepBase(p.newest(p.ev.Held))
 }
 
-// group sorts the objects by the run they belong to; what belongs to none is not deltad's and stays.
-func (p *planner) group() {
-	of := func(id string) *idObjects {
-		if p.ids[id] == nil {
-			p.ids[id] = &idObjects{}
-		}
-		return p.ids[id]
+func (p *planner) keepPane(pane Published) {
+	p.needSlices(pane)
+	p.keepBase(pane.Base)
+	for _, id := range pane.DataIDs {
+		p.needed[id] = true
 	}
-	touch := func(g *idObjects, o Object) {
+	if !p.kept[pane.RunID] {
+		p.kept[pane.RunID] = true
+		p.out.Keep = append(p.out.Keep, pane.RunID)
+	}
+}
+
+func (p *planner) keepBase(generation string) {
+	if generation != "" && !p.bases[generation] {
+		p.bases[generation], p.needed[generation] = true, true
+		p.out.Bases = append(p.out.Bases, generation)
+	}
+}
+
+func (p *planner) needSlices(pane Published) {
+	for _, key := range pane.Slices {
+		p.slices[key] = true
+	}
+}
+
+// over says whether nobody can go back to a pane any more: data of it is condemned or gone.
+func (p *planner) over(pane Published) bool {
+	for _, id := range append([]string{pane.Base}, pane.DataIDs...) {
+		if id != "" && (p.condemned[id] || p.ids[id] == nil || len(p.ids[id].data) == 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// newest is the last of some generations by age that is not condemned already.
+func (p *planner) newest(generations []string) (last string) {
+	for _, g := range generations {
+		if g > last && !p.condemned[g] {
+			last = g
+		}
+	}
+	return last
+}
+
+// group sorts the objects by the run or generation they belong to; what belongs to none is not deltad's and stays.
+func (p *planner) group() {
+	of := func(id string, o Object) *idObjects {
+		g := p.ids[id]
+		if g == nil {
+			g = &idObjects{}
+			p.ids[id] = g
+		}
 		if o.Modified.After(g.modified) {
 			g.modified = o.Modified
 		}
+		return g
+	}
+	data := func(id string, o Object, full bool) {
+		g := of(id, o)
+		g.data, g.bytes, g.full = append(g.data, o), g.bytes+o.Bytes, full
 	}
 	for _, o := range p.ev.Data {
 		if id := idOf(o.Key); id != "" {
-			g := of(id)
-			g.data, g.bytes = append(g.data, o), g.bytes+o.Bytes
-			touch(g, o)
+			data(id, o, false)
+		}
+	}
+	for _, o := range p.ev.Full {
+		if id := generationOf(o.Key); id != "" && fullRecord(o.Key) {
+			g := of(id, o)
+			g.records, g.full = append(g.records, o), true
+		} else if id != "" {
+			data(id, o, true)
+		}
+	}
+	for _, o := range p.ev.State {
+		if id := generationOf(o.Key); id != "" {
+			data(id, o, true)
 		}
 	}
 	for _, o := range p.ev.Manifests {
 		if _, id, _, ok := parseManifestKey(o.Key); ok {
-			g := of(id)
+			g := of(id, o)
 			g.records = append(g.records, o)
-			touch(g, o)
 		}
 	}
 	for _, o := range p.ev.Rejects {
 		if id := rejectsOf(o.Key); id != "" {
-			g := of(id)
+			g := of(id, o)
 			g.records = append(g.records, o)
-			touch(g, o)
 		}
 	}
 }
 
-func (p *planner) plan() Collection {
+func (p *planner) plan() {
 	ids := make([]string, 0, len(p.ids))
 	for id := range p.ids {
 		ids = append(ids, id)
 	}
 	sort.Strings(ids) // ULIDs: oldest first, so history shortens from its end
-	condemned := setOf(p.ev.Head.Condemned)
 	for _, id := range p.ev.Head.Condemned {
 		switch g := p.ids[id]; {
 		case p.needed[id]:
@@ -234,16 +336,20 @@ func (p *planner) plan() Collection {
 	room := MaxCondemned - len(p.ev.Head.Condemned)
 	for _, id := range ids {
 		g := p.ids[id]
-		if condemned[id] || p.live[id] || p.needed[id] {
+		if p.condemned[id] || p.live[id] || p.needed[id] {
 			continue
 		}
-		age := p.ev.Now.Sub(g.modified)
-		switch {
-		case len(g.data) == 0:
-			if !p.kept[id] && !p.linked[id] && age >= RecordAge+p.ev.Retain.For {
+		if len(g.data) == 0 {
+			if !p.kept[id] && p.ev.Now.Sub(latest(g.modified, p.ended[id])) >= RecordAge+p.ev.Retain.For {
 				p.out.Records = append(p.out.Records, keysOf(g.records)...)
 			}
-		case !p.known[id] && age < OrphanAge:
+			continue
+		}
+		young := p.ev.Now.Sub(g.modified) < OrphanAge
+		switch {
+		case young && g.full:
+			p.keepBase(id)
+		case young && !p.known[id]:
 		case room > 0:
 			p.out.Condemn = append(p.out.Condemn, id)
 			room--
@@ -251,7 +357,22 @@ func (p *planner) plan() Collection {
 			p.out.Waiting++
 		}
 	}
-	return p.out
+}
+
+// planSlices finds the slices that no pane needs.
+func (p *planner) planSlices() {
+	for _, o := range p.ev.State {
+		if strings.HasPrefix(o.Key, slicePrefix) && !p.slices[o.Key] && p.ev.Now.Sub(o.Modified) >= OrphanAge {
+			p.out.Slices = append(p.out.Slices, o.Key)
+		}
+	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func (p *planner) removal(id string, g *idObjects) Removal {

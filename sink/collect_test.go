@@ -38,6 +38,7 @@ func orphan(ev *sink.Evidence, n uint64, age time.Duration) string {
 
 func TestPlanCollection(t *testing.T) {
 	id := func(n uint64) string { return sinktest.ID(1, n) }
+	base := func(n uint64) string { return sinktest.ID(9, n) }
 	few := sink.Retain{Panes: 3}
 	for _, tc := range []struct {
 		name string
@@ -92,12 +93,19 @@ func TestPlanCollection(t *testing.T) {
 		{"the last pane over each of three bases stays", func() sink.Evidence {
 			ev := evidence(30, sink.Retain{Panes: 2, Bases: 3})
 			for i := range ev.Panes {
-				ev.Panes[i].Base = sinktest.ID(9, uint64(i/6))
+				ev.Panes[i].Base = base(5 - uint64(i/6))
+				if i > 0 && i%6 == 0 {
+					ev.History = append(ev.History, ev.Panes[i])
+				}
 			}
+			ev.Panes = ev.Panes[:3]
 			return ev
 		}, func(t *testing.T, c sink.Collection) {
 			if want := []string{id(30), id(29), id(24), id(18)}; !slices.Equal(c.Keep, want) {
 				t.Errorf("kept %v, want %v", c.Keep, want)
+			}
+			if want := []string{base(5), base(4), base(3)}; !slices.Equal(c.Bases, want) {
+				t.Errorf("kept bases %v, want %v", c.Bases, want)
 			}
 		}},
 		{"condemned data is deleted, then dropped", func() sink.Evidence { ev := evidence(5, few); ev.Head.Condemned = []string{id(1)}; return ev }, func(t *testing.T, c sink.Collection) {
@@ -149,6 +157,7 @@ func TestPlanCollection(t *testing.T) {
 			ev.Data = ev.Data[:3]
 			ev.Manifests[3].Modified = ev.Now.Add(-6 * 24 * time.Hour)
 			ev.Manifests[4].Modified = ev.Now.Add(-8 * 24 * time.Hour)
+			ev.Panes[3].Written = ev.Now.Add(-7 * 24 * time.Hour)
 			side := ev.Manifests[4]
 			side.Key = strings.TrimSuffix(side.Key, ".json") + ".inputs-ab.json"
 			ev.Manifests = append(ev.Manifests, side)
@@ -158,16 +167,28 @@ func TestPlanCollection(t *testing.T) {
 				t.Errorf("%+v", c)
 			}
 		}},
-		{"records that link to a pinned pane stay", func() sink.Evidence {
+		{"a record outlives by a week the pane that took its place", func() sink.Evidence {
+			ev := evidence(5, few)
+			ev.Data = ev.Data[:3]
+			ev.Manifests[4].Modified = ev.Now.Add(-30 * 24 * time.Hour)
+			ev.Panes[3].Written = ev.Now.Add(-6 * 24 * time.Hour)
+			return ev
+		}, func(t *testing.T, c sink.Collection) {
+			if !c.Empty() {
+				t.Errorf("%+v", c)
+			}
+		}},
+		{"records go although that cuts off a pinned pane, which keeps its own", func() sink.Evidence {
 			ev := evidence(5, few)
 			for i := range ev.Manifests {
 				ev.Manifests[i].Modified = ev.Now.Add(-30 * 24 * time.Hour)
 			}
 			ev.Data = append(ev.Data[:3], ev.Data[4])
+			ev.Panes, ev.Pinned = ev.Panes[:3], ev.Panes[4:]
 			ev.Pins = []string{id(1)}
 			return ev
 		}, func(t *testing.T, c sink.Collection) {
-			if len(c.Records) != 0 {
+			if len(c.Records) != 1 || !strings.Contains(c.Records[0], id(2)) || len(c.Condemn) != 0 {
 				t.Errorf("%+v", c)
 			}
 		}},
