@@ -2,6 +2,8 @@ package admin
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"runtime/debug"
 	"runtime/metrics"
@@ -9,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/deltad/deltad/cmd/deltad/daemon"
 )
 
 // gcMeter measures the share of the process's CPU time that garbage
@@ -91,10 +95,14 @@ type checkView struct {
 }
 
 // readyz answers 200 where the state store and every pipeline's CURRENT can be
-// read, else 503. A standby is ready: it can answer and take over.
+// read and no pipeline still waits to start, else 503. A standby is ready: it
+// can answer and take over.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	checks := []checkView{s.ask(r.Context(), "state", func(ctx context.Context) error { return s.o.App.State.Check(ctx) })}
 	for _, p := range s.o.App.Pipes {
+		if st, ok := s.o.App.Standing(p.Config.Name); ok && st.Waiting == daemon.Output {
+			checks = append(checks, s.check("output/"+p.Config.Name, waiting(st)))
+		}
 		checks = append(checks, s.ask(r.Context(), "current/"+p.Config.Name, func(ctx context.Context) error {
 			_, err := p.Sink.Head(ctx)
 			return err
@@ -115,8 +123,23 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) ask(ctx context.Context, name string, question func(context.Context) error) checkView {
 	ctx, stop := context.WithTimeout(ctx, readyTime)
 	defer stop()
+	return s.check(name, question(ctx))
+}
+
+// errNotYet is why a pipeline waits whose stores were not asked yet.
+var errNotYet = errors.New("has not answered yet")
+
+// waiting is what a pipeline that does not run waits for.
+func waiting(st daemon.Standing) error {
+	if st.Err != nil {
+		return st.Err
+	}
+	return fmt.Errorf("the %s %w", st.Waiting, errNotYet)
+}
+
+func (s *Server) check(name string, err error) checkView {
 	c := checkView{Name: name, Ready: true}
-	if err := question(ctx); err != nil {
+	if err != nil {
 		s.o.Log.Warn("not ready", zap.String("check", name), zap.Error(err))
 		c.Ready, c.Error = false, string(slugOf(err))
 		if s.o.Token == "" { // only this machine can read it

@@ -37,7 +37,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) error {
 	}
 	t, err := template.New("status.html").Funcs(template.FuncMap{
 		"time": showTime, "age": showAge, "num": showNumber,
-		"tone": tone, "clock": func(t time.Time) string { return showTime(&t) },
+		"tone": tone, "outcome": outcome, "why": why, "clock": func(t time.Time) string { return showTime(&t) },
 	}).ParseFS(assets, "assets/status.html")
 	if err != nil {
 		return fmt.Errorf("read the status page: %w", err)
@@ -66,7 +66,9 @@ func (s *Server) asset(w http.ResponseWriter, r *http.Request) error {
 // tone is the colour of an outcome.
 func tone(p pipelineView) string {
 	switch {
-	case p.Paused:
+	case p.Starting != nil && p.Starting.Refused:
+		return "bad"
+	case p.Paused, p.Starting != nil:
 		return "warn"
 	case p.LastStep == nil:
 		return "idle"
@@ -80,6 +82,30 @@ func tone(p pipelineView) string {
 		return "idle"
 	}
 	return "good"
+}
+
+// outcome is what became of the last step, or that there is none yet.
+func outcome(p pipelineView) string {
+	switch {
+	case p.Starting != nil && p.Starting.Refused:
+		return "refused"
+	case p.Starting != nil:
+		return "waiting for the " + p.Starting.WaitingFor
+	case p.LastStep == nil:
+		return "no step yet"
+	}
+	return string(p.LastStep.Outcome)
+}
+
+// why says it to people; a pause has a banner of its own.
+func why(p pipelineView) string {
+	switch {
+	case p.Starting != nil:
+		return p.Starting.Error
+	case p.LastStep == nil || p.Paused:
+		return ""
+	}
+	return p.LastStep.Why
 }
 
 func showTime(t *time.Time) string {

@@ -116,7 +116,7 @@ func slugOf(err error) control.Slug {
 	switch {
 	case errors.Is(err, watermark.ErrCorrupt), errors.Is(err, sink.ErrCorrupt), errors.Is(err, sink.ErrLostCurrent), errors.Is(err, sink.ErrFormat):
 		return corrupt
-	case errors.Is(err, watermark.ErrUnavailable), errors.Is(err, store.ErrUnavailable), errors.Is(err, sink.ErrUnsettled),
+	case errors.Is(err, watermark.ErrUnavailable), errors.Is(err, store.ErrUnavailable), errors.Is(err, sink.ErrUnsettled), errors.Is(err, errNotYet),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return unavailable
 	}

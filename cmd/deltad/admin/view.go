@@ -192,20 +192,44 @@ type pipelineView struct {
 	Runs          []runView    `json:"runs"`
 	PendingResets []intentView `json:"pending_resets"`
 	Prefixes      []prefixView `json:"prefixes"`
+	// Starting says why the pipeline does not run in this process; null where
+	// it does. While the state store is waited for the rest is not known.
+	Starting *startView `json:"starting"`
+}
+
+// startView is what a pipeline waits for before its first step here.
+type startView struct {
+	WaitingFor string `json:"waiting_for"` // "state store" or "output"
+	Error      string `json:"error"`
+	Refused    bool   `json:"refused"` // for good: the output cannot be published to
 }
 
 // shownRuns is how many runs a pipelineView has.
 const shownRuns = 8
 
+func emptyView(row watermarkView) pipelineView {
+	return pipelineView{watermarkView: row, Runs: []runView{}, PendingResets: []intentView{}, Prefixes: []prefixView{}}
+}
+
 // view gathers what there is to know of a pipeline from the state store and
 // from this process's own last step.
 func (s *Server) view(ctx context.Context, p *daemon.Pipe, now time.Time) (pipelineView, error) {
 	state, name := s.o.App.State, p.Config.Name
+	var starting *startView
+	if st, ok := s.o.App.Standing(name); ok {
+		starting = &startView{WaitingFor: st.Waiting, Error: waiting(st).Error(), Refused: st.Refused}
+		if st.Waiting == daemon.StateStore {
+			v := emptyView(watermarkView{Pipeline: name})
+			v.Starting = starting
+			return v, nil // nothing is there to ask
+		}
+	}
 	row, err := control.Of(s.o.App, p).Row(ctx)
 	if err != nil {
 		return pipelineView{}, err
 	}
-	v := pipelineView{watermarkView: watermarkOf(row), Runs: []runView{}, PendingResets: []intentView{}, Prefixes: []prefixView{}}
+	v := emptyView(watermarkOf(row))
+	v.Starting = starting
 	lease, err := state.LeaseStatus(ctx, name, watermark.RoleDelta)
 	switch {
 	case errors.Is(err, watermark.ErrNotFound):

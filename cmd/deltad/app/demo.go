@@ -90,7 +90,7 @@ Ctrl-C stops it.
 
 `, dir, demoGranule, listen, os.Args[0])
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return daemonCLI.serve(ctx, a) })
+	g.Go(func() error { return daemonCLI.withAdmin(ctx, a) })
 	g.Go(func() error { return produce(ctx, a.Pipes[0].Raw) })
 	g.Go(func() error { return c.watch(ctx, a) })
 	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {

@@ -181,6 +181,10 @@ func (c *cli) named(err error) error {
 
 // open loads the configuration and opens what it names.
 func (c *cli) open(ctx context.Context, o daemon.Options) (*daemon.App, error) {
+	return c.openBy(ctx, daemon.Open, o)
+}
+
+func (c *cli) openBy(ctx context.Context, by func(context.Context, *configs.Config, daemon.Options) (*daemon.App, error), o daemon.Options) (*daemon.App, error) {
 	cfg, err := c.load()
 	if err != nil {
 		return nil, err
@@ -196,7 +200,7 @@ func (c *cli) open(ctx context.Context, o daemon.Options) (*daemon.App, error) {
 	if _, known := cfg.Pipeline(c.pipeline); c.pipeline != "" && !known {
 		return nil, usage(fmt.Errorf("--pipeline: there is no pipeline %q in %s", c.pipeline, c.config))
 	}
-	a, err := daemon.Open(ctx, cfg, o)
+	a, err := by(ctx, cfg, o)
 	return a, failed(err)
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/deltad/deltad/cmd/deltad/daemon"
 	"github.com/deltad/deltad/configs"
-	"github.com/deltad/deltad/store"
 	"github.com/deltad/deltad/watermark"
 )
 
@@ -63,7 +62,7 @@ func (c *cli) runDaemon(ctx context.Context, o daemon.Options) error {
 	}
 	defer onSignal(func() { stop(errRestart) }, syscall.SIGUSR2)()
 	a.Log.Info("started", zap.String("build", "deltad "+Version), zap.Int("pid", os.Getpid()), zap.Duration("restart_in", after))
-	err = c.serve(life, a)
+	err = c.withAdmin(life, a)
 	if cerr := a.Close(); err == nil {
 		err = cerr
 	}
@@ -102,35 +101,18 @@ func reexec() error {
 	return fmt.Errorf("run %s for a planned restart: %w", path, syscall.Exec(path, os.Args, os.Environ()))
 }
 
-// openPatiently opens what the configuration names. A daemon that starts
-// while a store is out of reach waits for it: only what another attempt
-// cannot mend ends it.
+// openPatiently opens what the configuration names without a word to any
+// server; SQLite's file may be out of reach for a while, as a disk that is full.
 func (c *cli) openPatiently(ctx context.Context, o daemon.Options) (*daemon.App, error) {
+	log, err := c.logger()
+	if err != nil {
+		return nil, usage(err)
+	}
 	var a *daemon.App
-	err := c.patiently(ctx, "open state store", func() (err error) {
-		a, err = c.open(ctx, o)
+	again := func(err error) bool { return errors.Is(err, watermark.ErrUnavailable) }
+	err = daemon.Patiently(ctx, log.With(zap.String("doing", "open the state store")), again, func() (err error) {
+		a, err = c.openBy(ctx, daemon.Prepare, o)
 		return err
 	})
 	return a, err
-}
-
-// patience is the longest pause between attempts to start.
-const patience = 30 * time.Second
-
-// patiently repeats do while it fails for an outage.
-func (c *cli) patiently(ctx context.Context, doing string, do func() error) error {
-	for pause := time.Second; ; pause = min(2*pause, patience) {
-		err := do()
-		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, watermark.ErrUnavailable) || ctx.Err() != nil {
-			return err
-		}
-		if log, lerr := c.logger(); lerr == nil {
-			log.Error("cannot start yet", zap.String("doing", doing), zap.Duration("again_in", pause), zap.Error(err))
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(pause):
-		}
-	}
 }

@@ -53,18 +53,6 @@ func (c *cli) runCommand() *cobra.Command {
 	return cmd
 }
 
-// serve runs the daemon until ctx ends. No pipeline runs before its store has
-// shown that it keeps the conditions publishing stands on.
-func (c *cli) serve(ctx context.Context, a *daemon.App) error {
-	if err := c.patiently(ctx, "probe the outputs", func() error { return a.Probe(ctx) }); err != nil {
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // a stop while waiting is no failure
-		}
-		return err
-	}
-	return c.withAdmin(ctx, a)
-}
-
 // stepLine is what run --once prints of a pipeline.
 type stepLine struct {
 	Pipeline  string  `json:"pipeline"`

@@ -15,7 +15,8 @@ import (
 )
 
 // withAdmin serves the pipelines and, if one is configured, the admin
-// endpoint, until ctx ends.
+// endpoint, until ctx ends. The endpoint opens at once: what the pipelines
+// still wait for is said there.
 func (c *cli) withAdmin(ctx context.Context, a *daemon.App) error {
 	listen := a.Config.Admin.Listen
 	if listen == "" {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/deltad/deltad/configs"
 	"github.com/deltad/deltad/microbatch"
@@ -59,6 +58,8 @@ type App struct {
 	mu struct {
 		sync.Mutex
 		serving map[string]*microbatch.Pipeline // those that Serve runs
+		// standing is why a pipeline does not run; those that may have none.
+		standing map[string]Standing
 	}
 }
 
@@ -68,6 +69,23 @@ func (a *App) NewID() string { return a.ids.next() }
 // Open opens the state store, migrates it, and opens every pipeline's stores.
 // The configuration must be valid. Close it when done.
 func Open(ctx context.Context, c *configs.Config, o Options) (*App, error) {
+	a, err := Prepare(ctx, c, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.migrate(ctx); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	for _, p := range a.Pipes {
+		a.stand(p, nil)
+	}
+	return a, nil
+}
+
+// Prepare is Open without a word to any server: Serve then waits for those
+// that do not answer yet. Only SQLite's file is opened. What fails here is the
+// configuration, or the machine.
+func Prepare(ctx context.Context, c *configs.Config, o Options) (*App, error) {
 	a, err := prepare(c, o)
 	if err != nil {
 		return nil, err
@@ -75,7 +93,7 @@ func Open(ctx context.Context, c *configs.Config, o Options) (*App, error) {
 	if a.State, err = openState(ctx, c.State); err != nil {
 		return nil, err
 	}
-	if err := a.finish(ctx); err != nil {
+	if err := a.openPipes(ctx); err != nil {
 		return nil, errors.Join(err, a.State.Close())
 	}
 	return a, nil
@@ -106,14 +124,11 @@ func prepare(c *configs.Config, o Options) (*App, error) {
 	return a, nil
 }
 
-func (a *App) finish(ctx context.Context) error {
+func (a *App) openPipes(ctx context.Context) error {
 	if dir := a.budget.dir; dir != "" {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("cache.dir: %w", err)
 		}
-	}
-	if _, err := a.State.Migrate(ctx); err != nil {
-		return fmt.Errorf("prepare the state store: %w", err)
 	}
 	for _, p := range a.Config.Pipelines {
 		if a.options.Only != "" && p.Name != a.options.Only {
@@ -130,6 +145,14 @@ func (a *App) finish(ctx context.Context) error {
 	}
 	for _, p := range a.Pipes {
 		a.Metrics.Register(p.Config.Name)
+		a.stand(p, &Standing{Waiting: StateStore})
+	}
+	return nil
+}
+
+func (a *App) migrate(ctx context.Context) error {
+	if _, err := a.State.Migrate(ctx); err != nil {
+		return fmt.Errorf("prepare the state store: %w", err)
 	}
 	return nil
 }
@@ -155,17 +178,6 @@ func (a *App) Pipe(name string) (*Pipe, error) {
 // Close lets go of the state store.
 func (a *App) Close() error { return a.State.Close() }
 
-// Probe asks each output store whether it keeps the conditions that
-// publishing stands on.
-func (a *App) Probe(ctx context.Context) error {
-	for _, p := range a.Pipes {
-		if err := Probe(ctx, p); err != nil {
-			return fmt.Errorf("pipelines.%s.output.url: %w", p.Config.Name, err)
-		}
-	}
-	return nil
-}
-
 // Probe asks the output's store whether it keeps the conditions that
 // publishing stands on.
 func Probe(ctx context.Context, p *Pipe) error { return store.Probe(ctx, p.Out, "state/") }
@@ -183,21 +195,6 @@ func Migrate(ctx context.Context, c *configs.Config) (applied []string, version 
 	}
 	version, err = st.SchemaVersion(ctx)
 	return applied, version, err
-}
-
-// Serve runs every pipeline until ctx ends and lets runs in hand finish.
-func (a *App) Serve(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	for _, p := range a.Pipes {
-		schedule, err := p.Schedule()
-		if err != nil {
-			return fmt.Errorf("pipelines.%s.%w", p.Config.Name, err)
-		}
-		pipeline := p.Pipeline()
-		a.serving(p.Config.Name, pipeline)
-		g.Go(func() error { return pipeline.Serve(ctx, schedule) })
-	}
-	return g.Wait()
 }
 
 func (a *App) serving(name string, p *microbatch.Pipeline) {

@@ -20,9 +20,18 @@
   const set = (el, text) => { if (el && el.textContent !== text) el.textContent = text; };
 
   const tone = (p) => {
-    if (p.paused) return "warn";
+    if (p.starting && p.starting.refused) return "bad";
+    if (p.paused || p.starting) return "warn";
     if (!p.last_step) return "idle";
     return { failed: "bad", held: "warn", standby: "idle" }[p.last_step.outcome] || "good";
+  };
+  const outcome = (p) => {
+    if (p.starting) return p.starting.refused ? "refused" : "waiting for the " + p.starting.waiting_for;
+    return p.last_step ? p.last_step.outcome : "no step yet";
+  };
+  const why = (p) => {
+    if (p.starting) return p.starting.error;
+    return p.last_step && !p.paused ? p.last_step.why : ""; // the banner says why it is paused
   };
   const leader = (l) => l && l.live ? `${l.instance}, epoch ${l.epoch}${l.here ? " (this process)" : ""}` : "nobody";
 
@@ -56,8 +65,8 @@
     if (!card) return false;
     const f = (name) => card.querySelector(`[data-f="${name}"]`);
     card.dataset.tone = tone(p);
-    set(f("outcome"), p.last_step ? p.last_step.outcome : "no step yet");
-    set(f("why"), p.last_step && !p.paused ? p.last_step.why : ""); // the banner says why it is paused
+    set(f("outcome"), outcome(p));
+    set(f("why"), why(p));
     f("age").dataset.at = p.watermark || "";
     set(f("watermark"), time(p.watermark));
     set(f("progress"), time(p.progress));
