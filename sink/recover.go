@@ -165,7 +165,32 @@ func (s *Sink) manifestKeys(ctx context.Context) ([]string, error) {
 
 // readUnverified reads a manifest whose hash nobody knows any more.
 func (s *Sink) readUnverified(ctx context.Context, key string) (found, error) {
-	b, _, err := store.ReadAll(ctx, s.st, key, MaxManifest, store.GetOptions{})
+	return readUnverified(ctx, s.st, key)
+}
+
+// FindPane is the newest manifest under manifests/ that a run wrote, in a store rooted at the output. It is found by its name: its hash is
+// what its bytes have, and whether CURRENT ever named it is not known. If there is none, it is store.ErrNotFound.
+func FindPane(ctx context.Context, st store.Store, runID string) (Ref, Manifest, error) {
+	last := ""
+	for p, err := range store.Pages(ctx, st, store.ListOptions{Prefix: manifestPrefix}) {
+		if err != nil {
+			return Ref{}, Manifest{}, fmt.Errorf("look for the manifest of run %s: %w", runID, err)
+		}
+		for _, o := range p.Objects {
+			if _, id, side, ok := parseManifestKey(o.Key); ok && !side && id == runID {
+				last = max(last, o.Key)
+			}
+		}
+	}
+	if last == "" {
+		return Ref{}, Manifest{}, fmt.Errorf("look for the manifest of run %s: %w", runID, store.ErrNotFound)
+	}
+	f, err := readUnverified(ctx, st, last)
+	return f.ref, f.m, err
+}
+
+func readUnverified(ctx context.Context, st store.Store, key string) (found, error) {
+	b, _, err := store.ReadAll(ctx, st, key, MaxManifest, store.GetOptions{})
 	if err != nil {
 		return found{}, fmt.Errorf("read %s: %w", key, err)
 	}

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	pq "github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/deltad/deltad/microbatch/column"
 )
@@ -38,6 +40,14 @@ func NewReader(r io.ReaderAt, size int64, fields []column.Field) (rd *Reader, er
 	want := pq.NewSchema("document", groupOf(fields))
 	if !pq.EqualNodes(want, f.Schema()) {
 		return nil, fmt.Errorf("read documents: the file's schema is %s, want %s", f.Schema(), want)
+	}
+	for _, g := range f.Metadata().RowGroups {
+		for _, c := range g.Columns {
+			// The library's LZ4 doubles its memory without end where a byte is wrong.
+			if codec := c.MetaData.Codec; codec != format.Zstd {
+				return nil, fmt.Errorf("read documents: column %s: codec %s, want %s", strings.Join(c.MetaData.PathInSchema, "."), codec, format.Zstd)
+			}
+		}
 	}
 	rd = &Reader{fields: fields, file: f}
 	for _, fl := range fields {

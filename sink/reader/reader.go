@@ -111,36 +111,44 @@ func (r *Reader) load(ctx context.Context, head sink.Head, old *Snapshot) (*Snap
 		s.BaseManifest, s.base = old.BaseManifest, old.base
 		return s, nil
 	}
-	var err error
-	if s.Manifest, err = sink.ReadManifest(ctx, r.st, head.Delta.Ref()); err != nil {
+	m, err := sink.ReadManifest(ctx, r.st, head.Delta.Ref())
+	if err != nil {
 		return nil, err
 	}
+	s.Manifest = m
+	return s, r.fill(ctx, s, old)
+}
+
+// fill loads what s.Current and s.Manifest name; of old, which may be nil, it takes the base if that is the same.
+func (r *Reader) fill(ctx context.Context, s, old *Snapshot) error {
+	head := s.Current
+	var err error
 	if head.Base != nil {
 		if old != nil && sameBase(old.Current.Base, head.Base) {
 			s.BaseManifest, s.base = old.BaseManifest, old.base
 		} else {
 			m, err := sink.ReadManifest(ctx, r.st, head.Base.Ref())
 			if err != nil {
-				return nil, err
+				return err
 			}
 			s.BaseManifest = &m
 		}
 	}
 	if err := s.pair(); err != nil {
-		return nil, err
+		return err
 	}
 	if s.delta, err = r.table(ctx, s.Manifest, s.Manifest.Files, false); err != nil {
-		return nil, err
+		return err
 	}
 	if s.tombstones, err = r.table(ctx, s.Manifest, s.Manifest.Tombstones, true); err != nil {
-		return nil, err
+		return err
 	}
 	if s.BaseManifest != nil && s.base == nil {
 		if s.base, err = r.table(ctx, *s.BaseManifest, s.BaseManifest.Files, false); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return s, s.compatible()
+	return s.compatible()
 }
 
 func sameBase(a, b *sink.BaseRef) bool {

@@ -75,35 +75,50 @@ func (s *Snapshot) Get(ctx context.Context, key ...string) (doc Document, found 
 }
 
 // All iterates over every document in key order, those of the delta before those of the base where keys are equal (the base's are left
-// out then). It stops after the first error.
+// out then). It stops after the first error. Of a lazy snapshot it holds one file of each at a time.
 func (s *Snapshot) All(ctx context.Context) iter.Seq2[Document, error] {
 	return func(yield func(Document, error) bool) {
-		d, t, b := s.delta.scan(), s.tombstones.scan(), s.base.scan()
-		for {
-			for _, c := range []*scan{d, t, b} {
-				if err := c.fill(ctx); err != nil {
-					yield(Document{}, err)
-					return
-				}
-			}
-			switch {
-			case d.done && b.done:
+		for m := s.merge(); ; {
+			row, err := m.at(ctx)
+			if err != nil {
+				yield(Document{}, err)
 				return
-			case !b.done && !d.done && b.compare(d) == 0, !b.done && !t.done && b.compare(t) == 0:
-				b.next() // hidden by the delta or by a tombstone
-			case !t.done && (b.done || t.compare(b) < 0):
-				t.next() // hides nothing (any more)
-			case b.done || !d.done && d.compare(b) < 0:
-				if !yield(d.doc(), nil) {
-					return
-				}
-				d.next()
-			default:
-				if !yield(b.doc(), nil) {
-					return
-				}
-				b.next()
 			}
+			if row == nil || !yield(row.doc(), nil) {
+				return
+			}
+			row.next()
+		}
+	}
+}
+
+// merged walks the documents of a snapshot: delta, tombstones and base side by side.
+type merged struct{ delta, tombstones, base *scan }
+
+func (s *Snapshot) merge() *merged {
+	return &merged{s.delta.scan(), s.tombstones.scan(), s.base.scan()}
+}
+
+// at is the scan that stands at the next document, or nil at the end. The caller moves it on.
+func (m *merged) at(ctx context.Context) (*scan, error) {
+	d, t, b := m.delta, m.tombstones, m.base
+	for {
+		for _, c := range []*scan{d, t, b} {
+			if err := c.fill(ctx); err != nil {
+				return nil, err
+			}
+		}
+		switch {
+		case d.done && b.done:
+			return nil, nil
+		case !b.done && !d.done && b.compare(d) == 0, !b.done && !t.done && b.compare(t) == 0:
+			b.next() // hidden by the delta or by a tombstone
+		case !t.done && (b.done || t.compare(b) < 0):
+			t.next() // hides nothing (any more)
+		case b.done || !d.done && d.compare(b) < 0:
+			return d, nil
+		default:
+			return b, nil
 		}
 	}
 }

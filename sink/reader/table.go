@@ -108,6 +108,23 @@ func (t *table) load(ctx context.Context, f *file) ([]*column.Batch, error) {
 	if f.mu.loaded {
 		return f.mu.batches, nil
 	}
+	batches, err := t.read(ctx, f)
+	f.mu.batches, f.mu.loaded = batches, err == nil
+	return batches, err
+}
+
+// pass is load for a scan, which comes by once: it does not keep what it read.
+func (t *table) pass(ctx context.Context, f *file) ([]*column.Batch, error) {
+	f.mu.Lock()
+	batches, loaded := f.mu.batches, f.mu.loaded
+	f.mu.Unlock()
+	if loaded {
+		return batches, nil
+	}
+	return t.read(ctx, f)
+}
+
+func (t *table) read(ctx context.Context, f *file) ([]*column.Batch, error) {
 	b, _, err := store.ReadAll(ctx, t.st, f.Key, f.Bytes, store.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", f.Key, err)
@@ -134,7 +151,6 @@ func (t *table) load(ctx context.Context, f *file) ([]*column.Batch, error) {
 	if rows != f.Rows {
 		return nil, fmt.Errorf("read %s: %w: %d rows, want %d", f.Key, sink.ErrCorrupt, rows, f.Rows)
 	}
-	f.mu.batches, f.mu.loaded = batches, true
 	return batches, nil
 }
 
@@ -197,7 +213,7 @@ func (s *scan) fill(ctx context.Context) error {
 			s.key = s.t.keyOf(s.batch)
 		case s.file < len(s.t.files):
 			var err error
-			if s.batches, err = s.t.load(ctx, s.t.files[s.file]); err != nil {
+			if s.batches, err = s.t.pass(ctx, s.t.files[s.file]); err != nil {
 				return err
 			}
 			s.file++

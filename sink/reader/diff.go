@@ -1,0 +1,112 @@
+package reader
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/sink/parquet"
+)
+
+// Change is a key whose documents differ between two snapshots: added where Before is nil, removed where After is, changed otherwise.
+type Change struct {
+	Key           []string
+	Before, After *Document
+}
+
+// Diff iterates over what changed from a to b, in key order, reading each once and at most one file of each layer at a time where they
+// are lazy. Documents are equal if every column has the same value in both; a column that one of them lacks counts as null there. It
+// stops after the first error. Keys of different columns or types cannot be compared: ErrPair.
+func Diff(ctx context.Context, a, b *Snapshot) iter.Seq2[Change, error] {
+	return func(yield func(Change, error) bool) {
+		if parquet.SchemaHash(a.delta.keyFields) != parquet.SchemaHash(b.delta.keyFields) {
+			yield(Change{}, fmt.Errorf("diff %s and %s: %w: their keys have different columns or types", a.Manifest.RunID, b.Manifest.RunID, ErrPair))
+			return
+		}
+		shared := a.base != nil && sameBase(a.Current.Base, b.Current.Base)
+		for was, is := a.merge(), b.merge(); ; {
+			x, err := was.at(ctx)
+			if err != nil {
+				yield(Change{}, err)
+				return
+			}
+			y, err := is.at(ctx)
+			if err != nil {
+				yield(Change{}, err)
+				return
+			}
+			if x == nil && y == nil {
+				return
+			}
+			c, same, err := change(x, y, shared && x == was.base && y == is.base)
+			if err != nil || !same && !yield(c, nil) {
+				if err != nil {
+					yield(Change{}, err)
+				}
+				return
+			}
+		}
+	}
+}
+
+// change compares the documents that two scans stand at, either of which may be at its end, and moves on those it has dealt with. With
+// shared, what has one key is one document.
+func change(x, y *scan, shared bool) (c Change, same bool, err error) {
+	order := 0
+	switch {
+	case x == nil:
+		order = 1
+	case y == nil:
+		order = -1
+	default:
+		order = x.compare(y)
+	}
+	if order <= 0 {
+		d := x.doc()
+		c.Before, c.Key = &d, d.Key()
+		x.next()
+	}
+	if order >= 0 {
+		d := y.doc()
+		c.After, c.Key = &d, d.Key()
+		y.next()
+	}
+	if same = order == 0 && shared; order == 0 && !shared {
+		same, err = equal(*c.Before, *c.After)
+	}
+	return c, same, err
+}
+
+// equal compares two documents by what they say.
+func equal(a, b Document) (bool, error) {
+	for i, f := range a.Fields {
+		v := a.Batch.Columns[i]
+		w, ok := b.Column(f.Name)
+		if !ok {
+			if !v.Null(a.Row) {
+				return false, nil
+			}
+			continue
+		}
+		if same, err := equalValues(v, a.Row, w, b.Row); err != nil || !same {
+			return false, err
+		}
+	}
+	for i, f := range b.Fields {
+		if _, ok := a.Column(f.Name); !ok && !b.Batch.Columns[i].Null(b.Row) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func equalValues(v *column.Vector, i int, w *column.Vector, j int) (bool, error) {
+	x, err := appendJSON(nil, v, i)
+	if err != nil {
+		return false, err
+	}
+	y, err := appendJSON(nil, w, j)
+	return bytes.Equal(x, y), err
+}
