@@ -1,6 +1,7 @@
 package microbatch_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -413,5 +414,131 @@ func TestResetReachesBack(t *testing.T) {
 	r = b.step("03:00", microbatch.Advanced)
 	if !r.Watermark.Equal(at("03:00")) || !b.live().Coverage.From.Equal(at("01:20")) || b.docs()["k01:30"] == "" {
 		t.Errorf("watermark %s, coverage from %s, document %q", r.Watermark, b.live().Coverage.From, b.docs()["k01:30"])
+	}
+}
+
+// counted counts the writes to the journal and its reads of single runs.
+type counted struct {
+	microbatch.State
+	writes, reads int
+}
+
+func (c *counted) PlanRun(ctx context.Context, l watermark.Lease, r watermark.Run) error {
+	c.writes++
+	return c.State.PlanRun(ctx, l, r)
+}
+
+func (c *counted) PublishRun(ctx context.Context, l watermark.Lease, p watermark.Publication) (watermark.Published, error) {
+	c.writes++
+	return c.State.PublishRun(ctx, l, p)
+}
+
+func (c *counted) AbandonRun(ctx context.Context, l watermark.Lease, id, why string) error {
+	c.writes++
+	return c.State.AbandonRun(ctx, l, id, why)
+}
+
+func (c *counted) RunByID(ctx context.Context, id string) (watermark.Run, error) {
+	c.reads++
+	return c.State.RunByID(ctx, id)
+}
+
+// TestIdleStepSettlesTheLeaderBefore: one that died between CURRENT and step 9
+// left its run planned; the next leader's first step has it published in one
+// write, though there is nothing else to do. Steps after it are as idle as any.
+func TestIdleStepSettlesTheLeaderBefore(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		paused bool
+		want   microbatch.Outcome
+	}{
+		{"nothing new", false, microbatch.WasIdle},
+		{"paused since", true, microbatch.WasHeld},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			armed := false
+			b := newBench(t, benchOptions{change: func(s *microbatch.Settings) {
+				s.Trace = func(at string) {
+					if armed && at == "current" {
+						armed = false
+						panic(crash{at})
+					}
+				}
+			}})
+			b.put("03:00", "a.ndjson", row("x", "03:00", 1, "p0"))
+			b.step("03:00", microbatch.Advanced)
+			b.put("03:01", "a.ndjson", row("x", "03:01", 2, "p1"))
+			armed = true
+			b.p.Once(t.Context(), at("03:01"), microbatch.StepOptions{})
+			if left, err := b.state.PlannedRuns(t.Context(), "ads"); err != nil || len(left) != 1 {
+				t.Fatalf("the crash left %v planned, %v", left, err)
+			}
+			b.pause(tc.paused)
+			state := &counted{State: b.set.State}
+			b.set.State = state
+			b.restart()
+			b.step("03:01", tc.want)
+			if state.writes != 1 {
+				t.Errorf("the first step wrote %d times to the journal, want once", state.writes)
+			}
+			b.noPlannedRuns()
+			b.journalAgrees()
+			if row, err := b.state.Pipeline(t.Context(), "ads"); err != nil || !row.Watermark.Equal(at("03:01")) || b.ledger()["03:01"] != "covered" {
+				t.Errorf("the state store's watermark is %s (%v), its ledger %v", row.Watermark, err, b.ledger())
+			}
+			b.idles(state, tc.want)
+		})
+	}
+}
+
+// TestIdleStepLeavesToAClaimWhatOnlyAClaimMaySettle: a planned run that CURRENT
+// does not name may still come about, and a state store that never heard of the
+// run in CURRENT is told by the next run that writes.
+func TestIdleStepLeavesToAClaimWhatOnlyAClaimMaySettle(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	b.put("03:00", "a.ndjson", row("x", "03:00", 1, "p0"))
+	b.step("03:00", microbatch.Advanced)
+	state := &counted{State: b.set.State}
+	b.set.State = state
+	var open watermark.Run
+	err := b.p.Under(t.Context(), func(ctx context.Context, term microbatch.Term) error {
+		open = watermark.Run{
+			ID: b.set.NewID(), ChangeID: b.set.NewID(), Pipeline: "ads", Kind: watermark.RunDelta, Reason: "publish",
+			Epoch: term.Lease().Epoch, Watermark: at("03:01"), CoverageFrom: at("02:00"),
+		}
+		return b.state.PlanRun(ctx, term.Lease(), open)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	b.idles(state, microbatch.WasIdle)
+	if run, err := b.state.RunByID(t.Context(), open.ID); err != nil || run.Status != watermark.RunPlanned {
+		t.Errorf("the open run is %s, %v", run.Status, err)
+	}
+
+	b.put("03:01", "a.ndjson", row("x", "03:01", 1, "p1"))
+	b.set.State = forgetful{State: state, from: at("03:01")}
+	b.restart()
+	b.step("03:01", microbatch.Advanced)
+	b.set.State = state
+	b.restart()
+	b.step("03:01", microbatch.WasIdle)
+	if run, err := b.state.RunByID(t.Context(), b.live().RunID); !errors.Is(err, watermark.ErrNotFound) {
+		t.Errorf("the run that the state store lost is %s, %v", run.Status, err)
+	}
+}
+
+// idles takes two idle steps, each of a new leader, which must ask the journal
+// for no run and write nothing.
+func (b *bench) idles(state *counted, want microbatch.Outcome) {
+	b.t.Helper()
+	for range 2 {
+		state.writes, state.reads = 0, 0
+		b.restart()
+		b.step("03:01", want)
+		if state.writes != 0 || state.reads != 0 {
+			b.t.Errorf("an idle step wrote %d times to the journal and read %d runs", state.writes, state.reads)
+		}
 	}
 }

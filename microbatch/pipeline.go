@@ -12,7 +12,8 @@
 //     is inside the coverage of every pane for a window (package window).
 //  2. Nothing of a run is visible before its conditional put of CURRENT, and
 //     all of it after. A failed run changes nothing visible.
-//  3. An idle run writes nothing anywhere.
+//  3. An idle run writes nothing anywhere, but for the journal where the
+//     leader before died between its change of CURRENT and telling of it.
 //  4. The bytes of a pane are a function of configuration, coverage and
 //     inputs: not of order, workers, cache or clock.
 //  5. One goroutine per pipeline makes every change of CURRENT, under a lease
@@ -216,6 +217,9 @@ type memory struct {
 	// claimed says that CURRENT is this tenure's; reconciled that the state
 	// store is known to agree with it.
 	claimed, reconciled bool
+	// inherited says that this tenure knows what CURRENT names to be
+	// journalled, or that it is not for settlePredecessor to say so.
+	inherited bool
 	// unsettled is the version of CURRENT on which a change was planned whose
 	// outcome is not known; while CURRENT has it, the change may still come
 	// about, and only another claim rules that out. 0 is none.

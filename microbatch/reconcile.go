@@ -43,6 +43,31 @@ func (p *Pipeline) claim(ctx context.Context, t term) error {
 	return nil
 }
 
+// settlePredecessor is for the first step of a tenure. A leader that died
+// between CURRENT and step 9 left its run as planned, and where nothing is to
+// be published nobody would claim and reconcile. What CURRENT names is
+// published whoever else may still write, so this takes no claim; the planned
+// runs that CURRENT does not reach are left to the reconciliation after one.
+// Without such a run it reads at most once a tenure and never writes.
+func (p *Pipeline) settlePredecessor(ctx context.Context, t term, row watermark.Pipeline) (settled bool, _ error) {
+	live := p.seen.live
+	if p.seen.claimed || p.seen.inherited || live == nil || row.RunID == live.RunID || p.seen.head.Owner.State != t.me.State {
+		return false, nil
+	}
+	run, err := p.set.State.RunByID(ctx, live.RunID)
+	if err != nil && !errors.Is(err, watermark.ErrNotFound) {
+		return false, err
+	}
+	if err == nil && run.Status == watermark.RunPlanned {
+		if _, err := p.publishReached(ctx, t, false); err != nil {
+			return false, fmt.Errorf("settle the run of the leader before: %w", err)
+		}
+		settled = true
+	}
+	p.seen.inherited = true
+	return settled, nil
+}
+
 // reconcile publishes in the journal what CURRENT reaches. Of the planned runs
 // that it does not reach, those older than what it does are unknown, the others
 // abandoned: after the claim no request of theirs can come about any more.

@@ -62,7 +62,7 @@ func (p *Pipeline) enter(ctx context.Context, least int64) (context.Context, *te
 			p.leave(ctx, ten)
 			return ctx, nil, term{}, err
 		}
-		p.seen.claimed, p.seen.reconciled, p.seen.unsettled = false, false, 0
+		p.seen.claimed, p.seen.reconciled, p.seen.inherited, p.seen.unsettled = false, false, false, 0
 		return held, ten, term{lease: lease, me: me}, nil
 	}
 }

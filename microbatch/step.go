@@ -66,6 +66,13 @@ func (p *Pipeline) settleAndRun(ctx context.Context, t term, now time.Time, o St
 	if p.seen.live != nil && row.RunID != p.seen.live.RunID {
 		p.seen.reconciled = false // the state store lags, or was set back under a live lease
 	}
+	if settled, err := p.settlePredecessor(ctx, t, row); err != nil {
+		return err
+	} else if settled {
+		if row, err = p.set.State.EnsurePipeline(ctx, p.set.Name); err != nil {
+			return err
+		}
+	}
 	if p.seen.claimed && !p.seen.reconciled {
 		if err := p.claim(ctx, t); err != nil {
 			return err
