@@ -287,7 +287,7 @@ func fenceEveryWrite(t *testing.T, db Database) {
 	}
 }
 
-// snapshot is everything a leader can write, as text.
+// snapshot is everything that holders of leases can write, as text.
 func snapshot(t testing.TB, s watermark.Store) string {
 	t.Helper()
 	ctx := Context(t)
@@ -308,6 +308,12 @@ func snapshot(t testing.TB, s watermark.Store) string {
 	keep("objects", o, err)
 	i, err := s.PendingIntents(ctx, pipe)
 	keep("intents", i, err)
+	b, err := s.Rebuilds(ctx, pipe, 100, "")
+	keep("rebuilds", b, err)
+	bars, err := s.Bars(ctx, pipe)
+	keep("bars", bars, err)
+	pins, err := s.Pins(ctx, pipe)
+	keep("pins", pins, err)
 	a, err := s.AuditTrail(ctx, "", 100, 0)
 	keep("audit", a, err)
 	text, err := json.Marshal(out)

@@ -292,10 +292,8 @@ func (s rebuilds) ProgressRebuild(ctx context.Context, l watermark.Lease, id str
 // FinishRebuild ends a running rebuild. See [watermark.Rebuilds].
 func (s rebuilds) FinishRebuild(ctx context.Context, l watermark.Lease, id string, r watermark.RebuildResult) error {
 	c := checkFull(l, id)
-	made := false
 	switch r.State {
 	case watermark.RebuildCandidate, watermark.RebuildHeld:
-		made = true
 		c.name("manifest", r.Manifest.Key)
 		c.name("manifest hash", r.Manifest.SHA256)
 		c.that(!r.ActualCut.IsZero(), "rebuild %s has no cut", id)
@@ -328,7 +326,7 @@ func (s rebuilds) FinishRebuild(ctx context.Context, l watermark.Lease, id strin
 		if err := b.runs(l); err != nil {
 			return err
 		}
-		if made && r.State == watermark.RebuildCandidate {
+		if r.State == watermark.RebuildCandidate {
 			if err := supersede(q, l.Pipeline, id); err != nil {
 				return err
 			}

@@ -92,11 +92,12 @@ func (s rebuilds) ApproveRebuild(ctx context.Context, pipeline, id string, overr
 		if err := approvable(q, b, raised, overrides, ch); err != nil {
 			return err
 		}
-		if len(overrides) == 0 {
-			overrides = b.Overrides
+		overridden := b.Overrides
+		if len(overrides) > 0 {
+			overridden = overrides
 		}
 		if _, err := q.exec(`UPDATE deltad_rebuild SET state = 'candidate', approved = $2, overrides = $3 WHERE id = $1`,
-			id, true, overridesText(overrides)); err != nil {
+			id, true, overridesText(overridden)); err != nil {
 			return err
 		}
 		if _, err := q.exec(`DELETE FROM deltad_bar WHERE pipeline = $1 AND generation = $2`, pipeline, id); err != nil {
