@@ -34,6 +34,8 @@ type Options struct {
 	NoCache   bool
 	Build     string
 	LeaseTTL  time.Duration
+	// Instance names the process to people; empty means host and process id.
+	Instance string
 	// Grace is how long a run in hand may go on after a stop was asked for.
 	Grace time.Duration
 	// Mem are the stores that mem:// URLs name, for tests.
@@ -116,10 +118,10 @@ func prepare(c *configs.Config, o Options) (*App, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the host's name: %w", err)
 	}
-	a := &App{
-		Config: c, Log: o.Log, Metrics: NewMetrics(), options: o, ids: newIDs(),
-		Instance: fmt.Sprintf("%s/%d", host, os.Getpid()),
+	if o.Instance == "" {
+		o.Instance = fmt.Sprintf("%s/%d", host, os.Getpid())
 	}
+	a := &App{Config: c, Log: o.Log, Metrics: NewMetrics(), options: o, ids: newIDs(), Instance: o.Instance}
 	a.budget = divide(c)
 	return a, nil
 }

@@ -43,6 +43,13 @@ type Pipe struct {
 // goroutine.
 func (p *Pipe) Pipeline() *microbatch.Pipeline { return microbatch.New(p.settings) }
 
+// served is a pipeline that stands for its lease through state.
+func (p *Pipe) served(state microbatch.State) *microbatch.Pipeline {
+	set := p.settings
+	set.State = state
+	return microbatch.New(set)
+}
+
 // Reader returns a reader of the output.
 func (p *Pipe) Reader(o reader.Options) *reader.Reader { return reader.Open(p.Out, o) }
 

@@ -76,14 +76,14 @@ func (a *App) Serve(ctx context.Context) error {
 		}
 		return err
 	}
-	refused := make([]error, len(a.Pipes))
+	refused, share := make([]error, len(a.Pipes)), newShare(len(a.Pipes))
 	g, ctx := errgroup.WithContext(ctx)
 	for i, p := range a.Pipes {
 		g.Go(func() error {
 			if refused[i] = a.awaitOutput(ctx, p); refused[i] != nil || ctx.Err() != nil {
 				return nil
 			}
-			pipeline := p.Pipeline()
+			pipeline := p.served(sharing{Store: a.State, share: share, longest: courtesy(period(schedules[i], time.Now()), a.options.LeaseTTL)})
 			a.serving(p.Config.Name, pipeline)
 			return pipeline.Serve(ctx, schedules[i])
 		})
