@@ -19,6 +19,7 @@ func (x *explorer) etag(c current) uint8 {
 //	the watermark goes back in a rollback alone, progress in a rollback or a reset
 //	condemned data is not current
 //	the reset comes about once
+//	a base that a rollback left is not promoted again
 func (x *explorer) put(t *state, q request) bool {
 	if !x.plainPut && x.etag(t.cur) != q.ifMatch {
 		return false
@@ -42,8 +43,13 @@ func (x *explorer) put(t *state, q request) bool {
 		x.fail("run %d replaced run %d without being built on it: a publication is lost", m.run, before.run)
 	case was.pane != 0 && m.mark < before.mark && m.reason != rollback:
 		x.fail("the watermark went back without a rollback")
+	case m.reason == promote && has(t.left, m.base):
+		x.fail("a promotion went to base %d, which a rollback had left", m.base)
 	case was.pane != 0 && m.progress < before.progress && m.reason != rollback && m.reason != reset:
 		x.fail("progress went back without a rollback or a reset")
+	}
+	if m.reason == rollback && before.base != m.base {
+		t.left |= bit(before.base)
 	}
 	t.everPanes |= bit(now.pane)
 	t.everRuns |= bit(m.run)
@@ -67,6 +73,7 @@ func (x *explorer) check(t *state) {
 			x.fail("CURRENT names data that is condemned")
 		}
 	}
+	x.checkBases(t)
 	for run := uint8(1); run <= resetRun; run++ {
 		if has(x.pins&t.everRuns, run) && !has(t.data, run) {
 			x.fail("the data of run %d, which is pinned, was deleted", run)
@@ -85,6 +92,24 @@ func (x *explorer) check(t *state) {
 		x.fail("the journal says applied of the reset, which never came about")
 	case in == refused && t.resets > 0:
 		x.fail("the journal says refused of the reset, which came about")
+	}
+}
+
+// checkBases is what must hold of bases in every state.
+func (x *explorer) checkBases(t *state) {
+	base, live := t.cur.base, t.panes[t.cur.pane]
+	switch {
+	case base != live.base:
+		x.fail("CURRENT names base %d, its pane was computed for base %d", base, live.base)
+	case base != 0 && !has(t.data, generation(base)):
+		x.fail("CURRENT names base %d, whose data does not exist", base)
+	case base != 0 && has(t.cur.condemned, generation(base)):
+		x.fail("CURRENT names base %d, which is condemned", base)
+	case live.supports != 0 && !has(t.data, generation(lowest(live.supports))):
+		x.fail("the data of base %d, which the pane supports, was deleted", lowest(live.supports))
+	}
+	if f := t.panes[live.former]; x.retain > 1 && live.former != 0 && (!has(t.data, f.data) || !has(t.data, generation(f.base))) {
+		x.fail("data of pane %d over base %d, where a rollback would go to, was deleted", live.former, f.base)
 	}
 }
 
@@ -126,12 +151,26 @@ func (x *explorer) world(s *state) {
 		t.db[0].intent = pending
 		x.emit(step{kind: resetAskedFor}, &t)
 	}
+	if n := s.rebuilt(); n < x.bases {
+		t := *s
+		t.data |= bit(generation(n + 1))
+		t.db[0].candidates |= bit(n + 1)
+		x.emit(step{kind: rebuildEnds, arg: n + 1}, &t)
+	}
 	if x.reading {
 		x.read(s)
 	}
 }
 
-// read is the reader's next request: CURRENT, its manifest, its data; what is gone meanwhile sends it back to CURRENT.
+// rebuilt is the newest generation.
+func (s *state) rebuilt() (n uint8) {
+	for n < maxBases && has(s.db[0].candidates, n+1) {
+		n++
+	}
+	return n
+}
+
+// read is the reader's next request: CURRENT, its manifest, its data, its base; what is gone meanwhile sends it back to CURRENT.
 func (x *explorer) read(s *state) {
 	t := *s
 	r := &t.reader
@@ -141,7 +180,7 @@ func (x *explorer) read(s *state) {
 		if s.cur.version == r.served {
 			return
 		}
-		if r.version, r.pane, r.pc = s.cur.version, s.cur.pane, 1; r.pane == 0 {
+		if r.version, r.pane, r.base, r.pc = s.cur.version, s.cur.pane, s.cur.base, 1; r.pane == 0 {
 			*r = reader{served: r.version} // no index yet
 		}
 	case 1:
@@ -150,8 +189,23 @@ func (x *explorer) read(s *state) {
 			*r = reader{served: r.served}
 		}
 	case 2:
+		if r.pc = 3; r.base != 0 {
+			st.kind = readerReadsData
+			if !has(s.data, s.panes[r.pane].data) && !x.readerSkipsMissing {
+				*r = reader{served: r.served}
+			}
+			break
+		}
+		fallthrough
+	case 3:
 		st.kind = readerSwaps
-		whole := has(s.data, s.panes[r.pane].data)
+		if x.readerMixesVersions {
+			r.base = s.cur.base
+		}
+		if r.base != s.panes[r.pane].base {
+			x.fail("the reader serves a pane over base %d, which was computed for base %d", r.base, s.panes[r.pane].base)
+		}
+		whole := r.base == 0 && has(s.data, s.panes[r.pane].data) || r.base != 0 && has(s.data, generation(r.base))
 		if whole || x.readerSkipsMissing {
 			if r.version < r.served {
 				x.fail("the reader went back from version %d to %d", r.served, r.version)

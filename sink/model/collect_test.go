@@ -15,6 +15,15 @@ func (x *explorer) planCollection(s *state, i int) {
 			ev.Panes[j].DataIDs = []string{ev.Panes[j].RunID}
 		}
 	}
+	ev.Retain.Bases = int(x.retain)
+	if x.ignoreSupports {
+		for j := range ev.Panes {
+			ev.Panes[j].Supports = nil
+		}
+	}
+	if x.ignoreHistory {
+		ev.History = nil
+	}
 	plan := sink.PlanCollection(ev)
 	if plan.Empty() {
 		return

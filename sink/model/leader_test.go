@@ -217,9 +217,10 @@ func (x *explorer) done(l *leader) {
 		if x.dataLast && l.purpose <= refine {
 			l.pc = toDataLate
 		}
-		if l.purpose <= refine {
-			l.condemn, l.drop = 0, 0 // a publish carried them
+		if l.purpose <= refine || l.purpose == promote {
+			l.condemn, l.drop = 0, 0 // a publish carried them, a promotion let them go
 		}
+
 	}
 	l.want, l.purpose = current{}, 0
 }
@@ -266,8 +267,11 @@ func (x *explorer) transact(s *state, i int) {
 		}
 		st.kind, st.arg, l.pc = journalsPublished, l.run, ready
 		d.publish(l.run)
-		if t.panes[l.pane].reason == reset {
+		switch m := t.panes[l.pane]; {
+		case m.reason == reset:
 			d.intent = applied
+		case m.reason == rollback && x.barLast:
+			d.barred |= bit(t.panes[m.parent].base)
 		}
 		l.forgetRun()
 	case toFail:

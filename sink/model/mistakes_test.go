@@ -35,6 +35,13 @@ type mistakes struct {
 	newestFirst          bool // reconciliation journals the newest run first
 	replanKeepsStatus    bool // a reset that is planned again stays abandoned
 	readerSkipsMissing   bool // a reader takes what it finds for the pane
+	baseFirst            bool // a promotion flips the base, then the delta
+	deltaFirst           bool // a promotion flips the delta, then the base
+	ignoreBars           bool // a promotion does not ask for bars
+	barLast              bool // a rollback bars what it left when it is journalled as published
+	ignoreSupports       bool // a collection does not know of supported bases
+	ignoreHistory        bool // a collection does not know of former bases
+	readerMixesVersions  bool // a reader takes the base from another CURRENT than the pane
 }
 
 // wrong is one mistake within bounds that suffice to see it, and what it breaks.
@@ -106,6 +113,20 @@ func wrongs() []wrong {
 			"abandoned of run 5, which was published"},
 		{"reader skips missing", mistakes{readerSkipsMissing: true}, bounds{leases: 1, runs: 2, collections: 2, reading: true, window: all},
 			"the reader serves a pane that is not whole"},
+		{"base first", mistakes{baseFirst: true}, bounds{leases: 1, runs: 2, bases: 1, window: all},
+			"CURRENT names base 1, its pane was computed for base 0"},
+		{"delta first", mistakes{deltaFirst: true}, bounds{leases: 1, runs: 2, bases: 2, window: all},
+			"its pane was computed for base"},
+		{"ignore bars", mistakes{ignoreBars: true}, bounds{leases: 1, runs: 4, bases: 2, rollbacks: 1, window: all},
+			"which a rollback had left"},
+		{"bar last", mistakes{barLast: true}, bounds{leases: 2, runs: 4, bases: 2, rollbacks: 1, crashes: 1, window: all},
+			"which a rollback had left"},
+		{"ignore supports", mistakes{ignoreSupports: true}, bounds{leases: 1, runs: 2, bases: 2, collections: 2, retain: 1, window: all},
+			"which the pane supports, was deleted"},
+		{"ignore history", mistakes{ignoreHistory: true}, bounds{leases: 1, runs: 2, bases: 2, collections: 2, retain: 2, window: all},
+			"where a rollback would go to, was deleted"},
+		{"reader mixes versions", mistakes{readerMixesVersions: true}, bounds{leases: 1, runs: 2, bases: 2, reading: true, window: all},
+			"the reader serves a pane over base"},
 	}
 }
 

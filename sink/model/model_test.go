@@ -11,10 +11,13 @@ type bounds struct {
 
 	window uint8 // W, in partitions
 	pins   uint8 // a set of runs
+	bases  uint8 // how many rebuilds end
+	retain uint8 // how many bases a collection keeps for rollbacks
 
 	resetAsked    bool // somebody asks for a reset, once, at any moment
 	resuming      bool // the pipeline may be resumed before the reset, which refuses it then
 	refining      bool // a pane may be published again at the same watermark
+	expiring      bool // what is supported may be so no more
 	carrying      bool // condemning may be left to the next publish
 	reading       bool // there is a reader
 	journalFaults bool // step 9 may not reach the state store
@@ -52,6 +55,8 @@ func scenarios() []scenario {
 		{"reader", bounds{leases: 2, runs: 3, collections: 2, rollbacks: 1, reading: true, window: all}},
 		{"adopt", bounds{leases: 3, runs: 2, adoptions: 2, faults: 1, twoStores: true, window: all}},
 		{"adopt much", bounds{leases: 3, runs: 4, adoptions: 2, twoStores: true, window: 1}},
+		{"promote", bounds{leases: 2, runs: 3, faults: 1, bases: 2, rollbacks: 1, window: all}},
+		{"promote and read", bounds{leases: 1, runs: 4, collections: 2, bases: 2, rollbacks: 1, retain: 1, reading: true, window: all}},
 	}
 	if raced {
 		return small
@@ -66,6 +71,9 @@ func scenarios() []scenario {
 		{"rollback", bounds{leases: 3, runs: 3, faults: 1, rollbacks: 1, window: all}},
 		{"collect", bounds{leases: 3, runs: 4, collections: 2, rollbacks: 2, window: all}},
 		{"collect and faults", bounds{leases: 2, runs: 3, collections: 2, faults: 1, rollbacks: 1, crashes: 1, window: all}},
+		{"promote and crash", bounds{leases: 2, runs: 4, crashes: 1, bases: 2, rollbacks: 2, window: all}},
+		{"collect bases", bounds{leases: 2, runs: 4, collections: 2, bases: 2, rollbacks: 1, retain: 2, window: all}},
+		{"collect bases by publishing", bounds{leases: 2, runs: 4, collections: 2, carrying: true, expiring: true, bases: 2, retain: 1, window: all}},
 		{"collect and reset", bounds{leases: 2, runs: 4, collections: 2, resetAsked: true, rollbacks: 2, window: all}},
 	}...)
 }

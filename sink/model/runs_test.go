@@ -24,12 +24,15 @@ func (x *explorer) ready(s *state, i int) {
 		}
 		if s.spent.rollbacks < x.rollbacks {
 			s.chain(l.seen.pane, func(pane uint8, m manifest) bool {
-				if pane != l.seen.pane && has(s.data, m.data) && !(x.condemnInJournal && has(s.db[l.store].condemned, m.data)) {
+				if pane != l.seen.pane && has(s.data, m.data) && x.mayGoBack(s, l.seen.pane, pane) && !(x.condemnInJournal && has(s.db[l.store].condemned, m.data)) {
 					x.planRun(s, i, rollback, pane)
 				}
 				return true
 			})
 		}
+	}
+	if base := x.candidate(s, s.db[l.store], l.seen); base != 0 && s.spent.runs < x.runs {
+		x.planRun(s, i, promote, base)
 	}
 	if s.db[l.store].intent == pending && l.seen.pane != 0 {
 		x.planReset(s, i)
@@ -39,7 +42,24 @@ func (x *explorer) ready(s *state, i int) {
 	}
 }
 
-// planRun journals a run before its first byte.
+// candidate is the base that a leader promotes of its own accord: the newest that passed the gate, if it is newer than the live one and
+// not barred; or 0.
+func (x *explorer) candidate(s *state, d journal, seen current) uint8 {
+	base := s.rebuilt()
+	if base <= seen.base || has(d.barred, base) && !x.ignoreBars {
+		return 0
+	}
+	return base
+}
+
+// mayGoBack says whether a rollback goes from one pane to another: over the same base to any, else to the last pane over the former base,
+// and in neither case to a base that is gone.
+func (x *explorer) mayGoBack(s *state, from, to uint8) bool {
+	was, is := s.panes[from], s.panes[to]
+	return is.base == was.base || is.base != 0 && to == was.former && has(s.data, generation(is.base))
+}
+
+// planRun journals a run before its first byte. A rollback that leaves a base bars it in the same transaction.
 func (x *explorer) planRun(s *state, i int, reason, target uint8) {
 	t := *s
 	l := &t.leaders[i]
@@ -60,6 +80,9 @@ func (x *explorer) planRun(s *state, i int, reason, target uint8) {
 	if reason == rollback {
 		t.spent.rollbacks++
 		l.pc = toManifest
+		if from := t.panes[l.seen.pane].base; from != t.panes[target].base && !x.barLast {
+			d.barred |= bit(from)
+		}
 		if x.rollbackNamesOldPane {
 			x.nameOldPane(&t, i, target)
 			return
@@ -75,7 +98,7 @@ func (x *explorer) planRun(s *state, i int, reason, target uint8) {
 func (x *explorer) nameOldPane(t *state, i int, target uint8) {
 	l := &t.leaders[i]
 	l.want = l.seen
-	l.want.pane, l.pane, l.pc = target, target, toSend
+	l.want.pane, l.want.base, l.pane, l.pc = target, t.panes[target].base, target, toSend
 	x.stamp(t, l)
 	x.emit(step{kind: plansRun, epoch: l.epoch, arg: l.run<<4 | rollback}, t)
 }
@@ -117,10 +140,18 @@ func (x *explorer) planReset(s *state, i int) {
 
 // writeManifest creates the manifest of the run in hand and plans the change of CURRENT, by the real NextPane and Transition.
 func (x *explorer) writeManifest(s *state, i int) {
+	x.writeManifestWhen(s, i, false)
+	if l := &s.leaders[i]; x.expiring && l.purpose <= refine && s.panes[l.seen.pane].supports != 0 {
+		x.writeManifestWhen(s, i, true)
+	}
+}
+
+// writeManifestWhen is writeManifest before what is supported expires, and after.
+func (x *explorer) writeManifestWhen(s *state, i int, expired bool) {
 	t := *s
 	l := &t.leaders[i]
 	from := s.panes[l.seen.pane]
-	m := manifest{run: l.run, version: l.seen.version + 1, parent: l.seen.pane, reason: l.purpose, data: l.run, written: 1}
+	m := manifest{run: l.run, version: l.seen.version + 1, parent: l.seen.pane, reason: l.purpose, data: l.run, base: l.seen.base, written: 1}
 	switch l.purpose {
 	case publish: // the newest partition, which after a reset need not be a new one
 		m.mark = max(from.mark, mark0) + 1
@@ -134,8 +165,12 @@ func (x *explorer) writeManifest(s *state, i int) {
 		m.mark, m.progress, m.data = from.mark, mark0, from.data
 	case rollback:
 		to := s.panes[l.target]
-		m.mark, m.progress, m.data = to.mark, to.progress, to.data
+		m.mark, m.progress, m.data, m.base = to.mark, to.progress, to.data, to.base
+	case promote:
+		m.mark, m.base = max(from.mark, mark0+1), l.target
+		m.progress = m.mark
 	}
+	x.lineage(&t, l.seen.pane, &m, expired)
 	st := step{kind: writesManifest, epoch: l.epoch, arg: l.run}
 	if l.pane = t.create(m); l.pane == 0 {
 		return // beyond the bounds
@@ -157,7 +192,13 @@ func (x *explorer) writeManifest(s *state, i int) {
 		x.emit(st, &t)
 		return
 	}
-	l.want = current{pane: l.pane, condemned: x.setOf(next.Condemned)}
+	l.want = current{pane: l.pane, base: m.base, condemned: x.setOf(next.Condemned)}
+	switch {
+	case x.baseFirst && l.purpose == promote: // the delta follows in a second put
+		l.want.pane = l.seen.pane
+	case x.deltaFirst && l.purpose == promote: // the base follows in a second put
+		l.want.base = l.seen.base
+	}
 	if x.rollbackForgets && l.purpose == rollback {
 		l.want.condemned = 0
 	}

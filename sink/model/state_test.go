@@ -2,8 +2,10 @@ package model
 
 // Everything in a state is a small number in one byte, so that a state is comparable, has no padding and is its own key.
 const (
-	maxRuns  = 4               // ids of runs that are planned: 1 to maxRuns
-	resetRun = maxRuns + 1     // the id of the one reset, chosen when it was asked for
+	maxRuns  = 4           // ids of runs that are planned: 1 to maxRuns
+	resetRun = maxRuns + 1 // the id of the one reset, chosen when it was asked for
+	maxBases = 2           // generations, numbered in the order they were rebuilt; 0 is no base
+	maxIDs   = resetRun + maxBases
 	maxPanes = 6               // manifests, numbered in the order they were written; 0 is no pane
 	maxCur   = 30              // versions of CURRENT; 0 is an absent one
 	mark0    = 1               // the partition before the first: where a reset goes to
@@ -17,13 +19,17 @@ const (
 // current is what CURRENT says. Run, watermark, progress and hashes follow from the pane's manifest. change tells its body from every
 // other, and is its change id but for a reset's, see resetChange.
 type current struct {
-	version, change, reason, epoch, nonce, state, pane, condemned uint8
+	version, change, reason, epoch, nonce, state, pane, base, condemned uint8
 }
 
-// manifest is one file under manifests/, with its parent link.
+// manifest is one file under manifests/, with its parent link. supports is a set of bases, former the last pane over the base before; with
+// two bases there is but one.
 type manifest struct {
-	run, version, parent, reason, mark, progress, data, written uint8
+	run, version, parent, reason, mark, progress, data, base, supports, former, written uint8
 }
+
+// generation is the id of a base among those of runs.
+func generation(base uint8) uint8 { return resetRun + base }
 
 // Reasons of manifests, and of changes that keep the pane.
 const (
@@ -34,6 +40,7 @@ const (
 	claim
 	adopt
 	collect
+	promote
 )
 
 // request is a put of CURRENT that is somewhere in the network.
@@ -65,6 +72,8 @@ type journal struct {
 	epoch, nonce uint8 // the lease row
 	status       [resetRun + 1]uint8
 	intent       uint8
+	candidates   uint8 // bases that passed the gate
+	barred       uint8 // bases that a rollback left
 	condemned    uint8 // only under the mistake condemnInJournal
 }
 
@@ -104,8 +113,8 @@ const (
 
 // reader is a process that follows CURRENT.
 type reader struct {
-	pc, version, pane uint8
-	served            uint8 // version it answers from
+	pc, version, pane, base uint8
+	served                  uint8 // version it answers from
 }
 
 // budget counts what happened of what scenarios bound.
@@ -118,7 +127,7 @@ type budget struct {
 type state struct {
 	cur       current
 	panes     [maxPanes + 1]manifest
-	data      uint8 // runs whose data exists
+	data      uint8 // runs and generations whose data exists
 	net       [2]request
 	db        [2]journal
 	backup    journal
@@ -127,6 +136,7 @@ type state struct {
 	spent     budget
 	everRuns  uint8 // runs that CURRENT named once
 	everPanes uint8
+	left      uint8 // bases that a rollback left
 	resets    uint8 // how often the reset came about
 }
 

@@ -51,6 +51,8 @@ const (
 	deletesData
 	endsCollection
 	leavesToPublish
+	rebuildEnds
+	readerReadsData
 )
 
 var stepNames = [...]string{
@@ -86,16 +88,20 @@ var stepNames = [...]string{
 	journalUnreachable:  "epoch %d cannot reach the state store",
 	findsJournalBehind:  "epoch %d finds the journal behind CURRENT",
 	plansCollection:     "epoch %d plans a collection",
-	deletesData:         "epoch %d deletes the data of run %d",
+	deletesData:         "epoch %d deletes the data of id %d",
 	endsCollection:      "epoch %d ends a collection",
 	leavesToPublish:     "epoch %d leaves condemning to the next publish",
+	rebuildEnds:         "a rebuild leaves base %d as a candidate",
+	readerReadsData:     "the reader reads the data of the pane",
 }
 
 func (s step) String() string {
 	name := stepNames[s.kind]
 	switch s.kind {
-	case stateBackedUp, stateRestored, resetAskedFor, readerReadsCurrent, readerReadsManifest, readerSwaps:
+	case stateBackedUp, stateRestored, resetAskedFor, readerReadsCurrent, readerReadsManifest, readerReadsData, readerSwaps:
 		return name
+	case rebuildEnds:
+		return fmt.Sprintf(name, s.arg)
 	case putApplied, putRefused, putAnswerLost, putStillOnItsWay, givesUpWaiting:
 		return fmt.Sprintf(name, s.epoch, reasons[s.arg])
 	case rereads:
