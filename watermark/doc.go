@@ -1,7 +1,8 @@
 // Package watermark is the state store of deltad: who may write (lease and
 // epoch), how far a pipeline is (a copy of what CURRENT says), what each run
-// did (the journal), what became of each partition (the ledger) and who asked
-// for what (audit, intents, requests).
+// did (the journal), what became of each partition (the ledger), who asked for
+// what (audit, intents, requests), and what becomes of each full index
+// (rebuilds, bars, pins).
 //
 // The bucket is the truth that readers see; this store is the memory of the
 // writers. Losing it, or restoring an old copy, may cost work and never
@@ -31,6 +32,9 @@
 //  9. Timestamps that say when something happened here come from the
 //     database's clock. Those that are data (watermark, partition, planned at)
 //     are the caller's, kept to the microsecond, in UTC; the zero time is null.
+//  10. At most one rebuild of a pipeline is queued or running, a scheduled time
+//     is used up once by any number of callers, and what must not undo a
+//     rollback is stored in the transaction that decides it.
 //
 // What it does not do: it holds no session state. No lock, prepared statement
 // or setting outlives a call, so a transaction-mode pooler and a recycled

@@ -100,10 +100,11 @@ type Journal interface {
 	// PublishRun is step 9, in one transaction: the run becomes published, the
 	// pipeline row copies CURRENT, ledger entries and late objects are
 	// entered, the intent it fulfils is applied, the rebuild it promotes is
-	// promoted. A second call is no change and no error. A run in any other state may become published, because
-	// CURRENT is the truth. ErrForgotten where the run that p follows is not
-	// published. A publication at or below the row's CurrentVersion
-	// moves nothing but its own run and older ledger entries.
+	// promoted. A second call is no change and no error. A run in any other
+	// state may become published, because CURRENT is the truth. ErrForgotten
+	// where the run that p follows is not published. A publication at or below
+	// the row's CurrentVersion moves nothing but its own run, older ledger
+	// entries and the rebuild it promoted.
 	PublishRun(ctx context.Context, l Lease, p Publication) (Published, error)
 	// AbandonRun, FailRun and MarkUnknown end a run that readers do not see.
 	// Repeated they change nothing; ErrConflict if the run is published,

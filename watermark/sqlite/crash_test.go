@@ -21,6 +21,12 @@ import (
 const child = "DELTAD_TEST_SQLITE_CHILD"
 
 func TestMain(m *testing.M) {
+	if path := os.Getenv(rebuilder); path != "" {
+		if err := rebuildUntilKilled(path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	if path := os.Getenv(child); path != "" {
 		if err := publishUntilKilled(path); err != nil {
 			fmt.Fprintln(os.Stderr, err)
