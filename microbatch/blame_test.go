@@ -119,3 +119,16 @@ func TestErrorsNameAnObjectOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestIntegerThatFractionsWouldRound names its object, column and row, though
+// the fractions are another object's and came later.
+func TestIntegerThatFractionsWouldRound(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	key := b.put("03:00", "a.ndjson", row("x", "03:00", 1, "t"), row("x", "03:00", 9007199254740993, "t"))
+	b.step("03:00", microbatch.Advanced)
+	b.put("03:01", "b.ndjson", `{"item":"x","ts":"2026-11-30T03:01:00Z","clicks":0.5,"title":"t","op":"U"}`)
+	r := b.p.Once(t.Context(), at("03:01"), microbatch.StepOptions{})
+	if r.Err == nil || !strings.Contains(r.Err.Error(), "object "+key+": line 2: column clicks: 9007199254740993 has no exact double") {
+		t.Errorf("got %v", r.Err)
+	}
+}

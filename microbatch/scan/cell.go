@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"strconv"
 	"unsafe"
 
@@ -37,6 +38,7 @@ type textColumn struct {
 	numeric bool
 	as      column.Type // Null: as observed
 	seen    column.Type // of the rows so far
+	long    bool        // there was an integer that no double holds
 	next    column.Type // seen after the row that was judged last
 	arena   arena
 }
@@ -90,14 +92,47 @@ func (c *textColumn) judge(x *cell) error {
 			return fmt.Errorf("%s after %s", x.typeOf(), c.seen)
 		}
 	}
-	if c.as.Kind == column.Null || x.nested == nil && c.as.Kind == x.kind {
-		return nil
+	if c.format == CSV && !c.numeric && c.next.Kind == column.Float64 && (c.long || x.kind == column.Int64 && !isDouble(x.i)) {
+		c.next = column.Of(column.String)
 	}
-	return fits(c.format, x.typeOf(), c.as)
+	want := c.next
+	if c.as.Kind != column.Null {
+		want = c.as
+		if x.nested != nil || want.Kind != x.kind {
+			if err := fits(c.format, x.typeOf(), want); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case x.nested != nil:
+		return exactJSON(x.nested, want)
+	case x.kind == column.Int64 && want.Kind == column.Float64:
+		return exact(x.i)
+	}
+	return nil
+}
+
+// exact says, as an error, whether a double would round the integer.
+func exact(i int64) error {
+	if !isDouble(i) {
+		return fmt.Errorf("%d has no exact double, and as the column has fractions its values are doubles", i)
+	}
+	return nil
+}
+
+// isDouble says whether a double holds the integer.
+func isDouble(i int64) bool {
+	u := uint64(i)
+	if i < 0 {
+		u = -u
+	}
+	return bits.Len64(u)-bits.TrailingZeros64(u) <= 53
 }
 
 // see takes the judged row's type over and says whether the type changed.
 func (c *textColumn) see(x *cell) bool {
+	c.long = c.long || x.kind == column.Int64 && !isDouble(x.i)
 	if x.kind == column.Null || x.nested == nil && c.next.Kind == c.seen.Kind || c.next.Equal(c.seen) {
 		return false
 	}
@@ -117,7 +152,7 @@ func (c *textColumn) appendTo(v *column.Vector, x *cell) {
 	case v.Type.Kind == column.String:
 		v.AppendString(c.arena.keep(x.text))
 	case v.Type.Kind == column.Float64 && x.kind == column.Int64:
-		v.AppendFloat(float64(x.i)) // rounds as parsing the literal does
+		v.AppendFloat(float64(x.i)) // exact, see judge
 	case v.Type.Kind == column.Float64:
 		v.AppendFloat(x.f)
 	case v.Type.Kind == column.Int64:

@@ -20,9 +20,10 @@ import (
 // Types: int64 where every value is an integer in plain form, double where
 // every one is a number, bool for true and false, else string. An integer with
 // a leading zero or beyond int64 makes a string column (it is an identifier,
-// or would lose digits), unless the column must be Numeric: there a leading
-// zero or plus sign is fine and an integer beyond int64 makes its row bad. As
-// in other text formats NaN and infinities are no numbers.
+// or would lose digits), and so does one beyond 2^53 that is no double beside
+// fractions. Where the column must be Numeric a leading zero or plus sign is
+// fine and an integer that would lose digits makes its row bad. As in other
+// text formats NaN and infinities are no numbers.
 
 // csvParser turns records into cells.
 type csvParser struct {

@@ -3,6 +3,7 @@ package scan
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/valyala/fastjson"
@@ -102,6 +103,50 @@ func structType(o *fastjson.Object) (column.Type, error) {
 	return column.StructOf(fields...), err
 }
 
+// exactJSON is exact for every integer of a value that is to be a double in
+// type t, which holds the value.
+func exactJSON(v *fastjson.Value, t column.Type) error {
+	if v == nil || !holdsDouble(t) {
+		return nil
+	}
+	switch v.Type() {
+	case fastjson.TypeNumber:
+		var buf [32]byte
+		if i, _, n := parseNumber(v.MarshalTo(buf[:0])); n == isInt {
+			return exact(i)
+		}
+	case fastjson.TypeArray:
+		for _, e := range v.GetArray() {
+			if err := exactJSON(e, *t.Elem); err != nil {
+				return fmt.Errorf("list element: %w", err)
+			}
+		}
+	case fastjson.TypeObject:
+		o := v.GetObject()
+		for _, f := range t.Fields {
+			if err := exactJSON(o.Get(f.Name), f.Type); err != nil {
+				return fmt.Errorf("field %s: %w", f.Name, err)
+			}
+		}
+	default: // no numbers
+	}
+	return nil
+}
+
+// holdsDouble says whether values of the type hold doubles.
+func holdsDouble(t column.Type) bool {
+	switch t.Kind {
+	case column.Float64:
+		return true
+	case column.List:
+		return holdsDouble(*t.Elem)
+	case column.Struct:
+		return slices.ContainsFunc(t.Fields, func(f column.Field) bool { return holdsDouble(f.Type) })
+	default:
+		return false
+	}
+}
+
 // appendJSON adds a value to a vector whose type holds it.
 func appendJSON(v *column.Vector, x *fastjson.Value, a *arena) {
 	if x == nil || x.Type() == fastjson.TypeNull {
@@ -120,7 +165,7 @@ func appendJSON(v *column.Vector, x *fastjson.Value, a *arena) {
 		case v.Type.Kind == column.Int64:
 			v.AppendInt(i)
 		case n == isInt:
-			v.AppendFloat(float64(i))
+			v.AppendFloat(float64(i)) // exact, see exactJSON
 		default:
 			v.AppendFloat(f)
 		}

@@ -13,8 +13,8 @@ import (
 
 // NDJSON: one JSON object a line. Types: an integer literal within int64 is
 // int64, a literal with a fraction or an exponent double, and a column with
-// both is double; an integer beyond int64 makes its row bad, because a double
-// would lose it. Arrays become lists and objects structs where a column names
+// both is double. An integer beyond int64, or in a double column one beyond
+// 2^53 that is no double, makes its row bad, because it would be rounded. Arrays become lists and objects structs where a column names
 // them whole. A key that is missing in some rows is null there; a column that
 // no row of a non-empty object has is missing. A line that is not strict JSON,
 // not valid UTF-8, not an object, or that has a wanted key twice is bad.

@@ -72,6 +72,10 @@ func TestNDJSONBadRows(t *testing.T) {
 		{"mixed kinds", `{"a":"x","b":"x"}`, "column a: string after int64"},
 		{"mixed in second column", `{"a":5,"b":7}`, "column b: int64 after string"},
 		{"mixed list", `{"l":[1,"x"]}`, "column l"},
+		{"rounded beside fractions", `{"f":9007199254740993}`, "column f: 9007199254740993 has no exact double"},
+		{"rounded beside fractions, negative", `{"f":-9223372036854775807}`, "column f: -9223372036854775807"},
+		{"rounded in a list with fractions", `{"l":[1,0.5,9007199254740993]}`, "column l: list element: 9007199254740993"},
+		{"rounded in a struct with fractions", `{"s":{"f":9007199254740993}}`, "column s: field f: 9007199254740993"},
 		{"duplicate key", `{"a":1,"a":2}`, `"a" occurs twice`},
 		{"duplicate nested key", `{"o":{"p":1,"p":2}}`, `"p" occurs twice`},
 		{"duplicate key in a struct", `{"s":{"p":1,"p":2}}`, `"p" occurs twice`},
@@ -85,9 +89,9 @@ func TestNDJSONBadRows(t *testing.T) {
 		{"long", `{"b":"` + strings.Repeat("x", 5000) + `"}`, "longer than 4096"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			good := `{"a":1,"b":"x","l":[1],"o":{"p":1},"s":{"p":1}}` + "\n"
+			good := `{"a":1,"b":"x","f":0.5,"l":[1],"o":{"p":1},"s":{"p":1,"f":0.5}}` + "\n"
 			text := good + good + tt.row + "\n" + good
-			req := Request{Format: NDJSON, Columns: paths("a", "b", "l", "o.p", "s"), Limits: Limits{Line: 4096}}
+			req := Request{Format: NDJSON, Columns: paths("a", "b", "f", "l", "o.p", "s"), Limits: Limits{Line: 4096}}
 			_, _, err := rows(textBlob("dir/f.json", text), req)
 			wantError(t, err, "dir/f.json", "line 3", tt.reason)
 
@@ -187,7 +191,8 @@ func TestNDJSONAs(t *testing.T) {
 		want       string
 		err        string
 	}{
-		{"int as double", `{"a":9007199254740993}`, double, "9.007199254740992e+15f", ""},
+		{"int as double", `{"a":9007199254740992}`, double, "9.007199254740992e+15f", ""},
+		{"int that no double holds as double", `{"a":9007199254740993}`, double, "", "line 1: column a: 9007199254740993 has no exact double"},
 		{"null as double", `{"a":null}`, double, "null", ""},
 		{"struct with more fields", `{"a":{"y":1}}`, column.StructOf(column.Field{Name: "x", Type: column.Of(column.String)}, column.Field{Name: "y", Type: double}), "{x:null y:1f}", ""},
 		{"double as int", `{"a":1.5}`, column.Of(column.Int64), "", "line 1: column a: is double"},

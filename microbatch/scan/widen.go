@@ -9,7 +9,7 @@ import (
 // Widen returns the type that holds the values of both types of objects of
 // the format. It is column.Widen, and besides, because the text formats have
 // literals and not types: in NDJSON and CSV an int64 and a double make a
-// double (each literal is then read as a double, rounded once), and in CSV
+// double (an integer that no double holds then makes its row bad), and in CSV
 // anything and a string make a string (the cell's text as it stands).
 func Widen(f Format, a, b column.Type) (column.Type, error) {
 	if f != NDJSON && f != CSV {
