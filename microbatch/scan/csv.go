@@ -46,6 +46,10 @@ type csvColumn struct {
 	fallback []byte
 }
 
+// maxCSVFields bounds the fields of a record: one takes a byte of text and fifty
+// of memory.
+const maxCSVFields = 1 << 14
+
 type csvField struct {
 	from, to int // in the record, quotes left out
 	text     []byte
@@ -229,6 +233,9 @@ func (p *csvParser) read() error {
 // quote is open, s has grown by a line.
 func (p *csvParser) split(s []byte) error {
 	for {
+		if len(p.fields) > maxCSVFields {
+			return fmt.Errorf("line %d: more than %d fields", p.no, maxCSVFields) // where the record ends is not known
+		}
 		switch {
 		case p.open:
 			if !p.close(s) {

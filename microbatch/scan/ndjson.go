@@ -111,11 +111,12 @@ func (p *jsonParser) next(cells []cell) error {
 	}
 }
 
-// bigLine is the line length from which the parser's memory matters: it keeps
-// about a hundred bytes a value.
+// bigLine is the line length from which the parser's memory matters. A value
+// takes two bytes of a line and, with what becomes of it on the way to a
+// document, half a kilobyte of memory.
 const (
-	bigLine   = 256 << 10
-	maxValues = 1 << 20
+	bigLine   = 64 << 10
+	maxValues = 1 << 16
 )
 
 // parse checks the line and parses it. The parser alone is lenient (numbers,

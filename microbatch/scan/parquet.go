@@ -172,6 +172,7 @@ type groupReader struct {
 	wanted  map[int]bool
 	readers []*leafReader
 	batch   *column.Batch
+	part    *column.Batch // of a batch that is too large; nil until there is one
 	emit    func(*column.Batch) error
 	infl    inflater
 	rows    int64
@@ -254,7 +255,7 @@ func (r *groupReader) group(g rowGroup) error {
 		if err := r.fill(int(n)); err != nil {
 			return err
 		}
-		if err := r.emit(r.batch); err != nil {
+		if err := r.hand(0, int(n)); err != nil {
 			return err
 		}
 		left -= n

@@ -22,6 +22,9 @@
 //     caller's goroutine, and a panic that still gets out of them becomes an
 //     error of that object.
 //
+// A batch has about 2 MiB of text or less, of Parquet 32 MiB of strings and
+// lists, or is one row.
+//
 // A batch and its vectors are reused: they belong to emit's callee until it
 // returns. Strings in them are immutable and stay valid after that, but may
 // share memory with a whole page: who keeps many for long clones them.
@@ -119,7 +122,7 @@ type RejectedRow struct {
 
 // Limits bounds what one object may use. A zero field means its default.
 type Limits struct {
-	Line     int   // bytes of a line or CSV record; longer is a bad row; 16 MiB
+	Line     int   // bytes of a line or CSV record; longer is a bad row; 8 MiB
 	Text     int64 // bytes of decompressed text; 64 GiB
 	Ratio    int64 // decompressed to compressed bytes, judged beyond the first 64 MiB; 1,000
 	Window   int   // bytes of a zstd window; 32 MiB
@@ -141,7 +144,7 @@ func (l Limits) withDefaults() Limits {
 			*v = d
 		}
 	}
-	set(&l.Line, 16<<20)
+	set(&l.Line, 8<<20)
 	set64(&l.Text, 64<<30)
 	set64(&l.Ratio, 1000)
 	set(&l.Window, 32<<20)
@@ -185,6 +188,10 @@ var ErrRetype = errors.New("a column's type changed within the object")
 // batchRows is the number of rows of a batch: large enough to amortize a call
 // per column, small enough for vectors to stay in the second-level cache.
 const batchRows = 2048
+
+// batchBytes is the size of text from which a batch has fewer rows, down to
+// one: who is given a batch may hold its values several times over.
+const batchBytes = 2 << 20
 
 // Scan reads the object and calls emit with batches that hold the requested
 // columns in order. With As Null, a column's type may turn from null into

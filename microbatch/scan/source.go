@@ -168,6 +168,7 @@ type lineReader struct {
 	buf   []byte
 	r, w  int // buf[r:w] is unread
 	no    int64
+	taken int64 // bytes of the lines yielded
 	eof   bool
 	bom   bool // the start was looked at
 }
@@ -209,6 +210,7 @@ func (l *lineReader) next() (line []byte, long bool, err error) {
 
 func (l *lineReader) end(line []byte, long bool) ([]byte, bool, error) {
 	l.no++
+	l.taken += int64(len(line))
 	if n := len(line); n > 0 && line[n-1] == '\r' {
 		line = line[:n-1]
 	}

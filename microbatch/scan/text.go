@@ -53,6 +53,10 @@ type textScan struct {
 	changed   string // the column whose type changed
 	rejected  []RejectedRow
 	pending   int // bytes of text in rejected
+
+	lines *lineReader
+	since int   // rows since the last flush
+	mark  int64 // lines.taken at the last flush
 }
 
 func scanText(ctx context.Context, blob Blob, req Request, emit func(*column.Batch) error) (Result, error) {
@@ -104,12 +108,12 @@ func (s *textScan) pass(ctx context.Context, blob Blob) error {
 		return err
 	}
 	defer done()
-	lines := newLineReader(in, s.req.Limits.Line)
+	s.lines = newLineReader(in, s.req.Limits.Line)
 	var p rowParser
 	if s.req.Format == CSV {
-		p, err = newCSVParser(lines, s.req)
+		p, err = newCSVParser(s.lines, s.req)
 	} else {
-		p, err = newJSONParser(lines, s.req), nil
+		p, err = newJSONParser(s.lines, s.req), nil
 	}
 	if errors.Is(err, io.EOF) {
 		return nil // a CSV without even a header
@@ -180,7 +184,7 @@ func (s *textScan) row(cells []cell, p rowParser) error {
 		}
 		s.batch.Len++
 	}
-	if s.res.Rows%batchRows == 0 {
+	if s.since++; s.since == batchRows || s.lines.taken-s.mark > batchBytes {
 		return s.flush()
 	}
 	return nil
@@ -204,6 +208,7 @@ func retyped(v *column.Vector, t column.Type) (out *column.Vector, ok bool, err 
 // flush hands out what is pending. Rejected rows go with the batch, so that a
 // restart does not report them twice.
 func (s *textScan) flush() error {
+	s.since, s.mark = 0, s.lines.taken
 	if s.observing {
 		s.dropRejects()
 		if s.emit != nil && !s.committed {
