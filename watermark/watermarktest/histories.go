@@ -177,8 +177,7 @@ func (h *histories) check() {
 	open := 0
 	due := map[time.Time]string{}
 	for _, r := range all {
-		switch r.State {
-		case watermark.RebuildQueued, watermark.RebuildRunning:
+		if isOpen(r) {
 			open++
 		}
 		if !r.Due.IsZero() {
@@ -211,12 +210,13 @@ func (h *histories) moved(r watermark.Rebuild) {
 	if !known || old.State == r.State {
 		return
 	}
-	switch old.State {
-	case watermark.RebuildFailed, watermark.RebuildCancelled, watermark.RebuildSkipped, watermark.RebuildSuperseded:
+	final := old.State == watermark.RebuildFailed || old.State == watermark.RebuildCancelled ||
+		old.State == watermark.RebuildSkipped || old.State == watermark.RebuildSuperseded
+	if final || old.State != watermark.RebuildQueued && isOpen(r) {
 		h.rt.Fatalf("rebuild %s went from %s to %s", r.ID, old.State, r.State)
-	case watermark.RebuildRunning, watermark.RebuildCandidate, watermark.RebuildHeld, watermark.RebuildPromoted:
-		if r.State == watermark.RebuildQueued || r.State == watermark.RebuildRunning {
-			h.rt.Fatalf("rebuild %s went from %s to %s", r.ID, old.State, r.State)
-		}
 	}
+}
+
+func isOpen(r watermark.Rebuild) bool {
+	return r.State == watermark.RebuildQueued || r.State == watermark.RebuildRunning
 }

@@ -272,6 +272,7 @@ func scheduleState(t *testing.T, db Database) {
 	s := Migrated(t, db)
 	state := func(schedule string) (last, since time.Time) {
 		t.Helper()
+		time.Sleep(2 * time.Millisecond) // SQLite's clock counts milliseconds
 		last, since, err := s.ScheduleState(ctx, pipe, schedule)
 		if err != nil {
 			t.Fatal(err)
