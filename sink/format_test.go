@@ -65,6 +65,36 @@ func fullManifest() sink.Manifest {
 	}
 }
 
+// fullDelta is a pane that has every member there is for bases.
+func fullDelta() sink.Manifest {
+	m, hash := fullManifest(), strings.Repeat("ef", 32)
+	base := *m.Base
+	base.Stale, base.StaleCount = []string{"eu/2026/gone.parquet"}, 1001
+	m.Base = &base
+	id := func(n uint64) string { return sinktest.ID(2, n) }
+	m.Supports = []sink.Support{{Generation: id(3), Cut: sink.At(sinktest.Hour(2)), Manifest: sink.FullKey(id(3), "manifest.json"), SHA256: hash, Until: sink.At(sinktest.Hour(16))}}
+	m.History = []sink.Former{{Generation: id(3), Cut: sink.At(sinktest.Hour(2)), Pane: sink.Ref{Manifest: "manifests/q.json", SHA256: hash}}}
+	m.UnreadSlices = []sink.StateFile{{Key: sink.SliceKey(hash), Rows: 7, Bytes: 9, SHA256: hash}}
+	return m
+}
+
+// fullGeneration is a generation that has every member there is.
+func fullGeneration() sink.Manifest {
+	m, hash := fullManifest(), strings.Repeat("ef", 32)
+	id := sinktest.ID(2, 1)
+	m.Kind, m.RunID, m.Timing, m.Cut = sink.Full, id, "", m.Watermark
+	m.Watermark, m.PreviousWatermark, m.Coverage, m.Jumps, m.Gap, m.Base, m.Parent, m.Tombstones = nil, nil, nil, nil, nil, nil, nil, nil
+	m.Files = append([]sink.File(nil), m.Files...)
+	m.Files[0].Key = sink.FullKey(id, "part-00000.parquet")
+	m.Full = &sink.FullIndex{
+		Since: sink.AtPtr(sinktest.Hour(-9)), Pane: &sink.Ref{Manifest: "manifests/q.json", SHA256: hash},
+		Accumulators: []sink.StateFile{{Key: sink.FullStateKey(id, "accumulators.run"), Rows: 8, Bytes: 9, SHA256: hash}},
+		Seen:         []sink.StateFile{{Key: sink.FullStateKey(id, "seen.run"), Rows: 3, Bytes: 4, SHA256: hash}},
+		Nulls:        map[string]int64{"<n>": 2, "clicks": 0}, Index: []byte(` { "z": "<&>", "a": [ 1.50 ] }`),
+	}
+	return m
+}
+
 func TestFormatsAreGolden(t *testing.T) {
 	c, err := fullCurrent().Encode()
 	if err != nil {
@@ -89,6 +119,20 @@ func TestFormatsAreGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "testdata/manifest_full.json", least)
+	for name, m := range map[string]sink.Manifest{"testdata/manifest_over_base.json": fullDelta(), "testdata/manifest_generation.json": fullGeneration()} {
+		b, err := m.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name, b)
+		back, err := sink.DecodeManifest(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := back.Encode(); err != nil || !bytes.Equal(again, b) {
+			t.Errorf("%s: comes back as %s, %v", name, again, err)
+		}
+	}
 }
 
 func TestReadersIgnoreUnknownFieldsAndRefuseUnknownFormats(t *testing.T) {
@@ -225,6 +269,39 @@ func TestManifestThatIsRefused(t *testing.T) {
 		{"reason", "writes no manifest", func(m *sink.Manifest) { m.Reason = sink.Claim }},
 		{"kind", "want delta or full", func(m *sink.Manifest) { m.Kind = "slice" }},
 		{"full with a base", "given for a full index", func(m *sink.Manifest) { m.Kind, m.Cut = sink.Full, m.Watermark }},
+		{"delta with a cut", "given for a delta", func(m *sink.Manifest) { m.Cut = m.Watermark }},
+		{"delta with full", "given for a delta", func(m *sink.Manifest) { m.Full = &sink.FullIndex{} }},
+		{"fewer stale objects than are named", "stale_count is 0", func(m *sink.Manifest) { *m = fullDelta(); m.Base.StaleCount = 0 }},
+		{"too many stale objects", "at most 1000", func(m *sink.Manifest) {
+			*m = fullDelta()
+			m.Base.Stale, m.Base.StaleCount = make([]string, 1001), 1001
+		}},
+		{"supports its own base", "names the own base", func(m *sink.Manifest) { *m = fullDelta(); m.Supports[0].Generation = m.Base.Generation }},
+		{"supports a base twice", "twice", func(m *sink.Manifest) { *m = fullDelta(); m.Supports = append(m.Supports, m.Supports[0]) }},
+		{"support without an end", "no until", func(m *sink.Manifest) { *m = fullDelta(); m.Supports[0].Until = sink.Time{} }},
+		{"former base is its own", "names the own base", func(m *sink.Manifest) { *m = fullDelta(); m.History[0].Generation = m.Base.Generation }},
+		{"former base twice", "twice", func(m *sink.Manifest) { *m = fullDelta(); m.History = append(m.History, m.History[0]) }},
+		{"former base without a name", "not a ULID", func(m *sink.Manifest) { *m = fullDelta(); m.History[0].Generation = "" }},
+		{"too many former bases", "at most 16", func(m *sink.Manifest) {
+			*m = fullDelta()
+			for n := range uint64(sink.MaxHistory) {
+				f := m.History[0]
+				f.Generation = sinktest.ID(4, n)
+				m.History = append(m.History, f)
+			}
+		}},
+		{"slice elsewhere", "not under state/slices/", func(m *sink.Manifest) { *m = fullDelta(); m.UnreadSlices[0].Key = "state/x" }},
+		{"slice without a hash", "lower-case hexadecimal", func(m *sink.Manifest) { *m = fullDelta(); m.UnreadSlices[0].SHA256 = "" }},
+		{"generation without its part", "full is missing", func(m *sink.Manifest) { *m = fullGeneration(); m.Full = nil }},
+		{"generation without a cut", "cut is missing", func(m *sink.Manifest) { *m = fullGeneration(); m.Cut = nil }},
+		{"generation with a watermark", "given for a full index", func(m *sink.Manifest) { *m = fullGeneration(); m.Watermark = m.Cut }},
+		{"generation with a history", "given for a full index", func(m *sink.Manifest) { *m = fullGeneration(); m.History = fullDelta().History }},
+		{"generation of another's files", "not of the generation", func(m *sink.Manifest) { *m = fullGeneration(); m.Files[0].Key = sink.FullKey(sinktest.ID(2, 2), "x") }},
+		{"accumulators of another", "is not under state/full/", func(m *sink.Manifest) { *m = fullGeneration(); m.Full.Seen[0].Key = "state/full/x" }},
+		{"accumulators twice", "twice", func(m *sink.Manifest) { *m = fullGeneration(); m.Full.Seen = m.Full.Accumulators }},
+		{"index that is a list", "not a JSON object", func(m *sink.Manifest) { *m = fullGeneration(); m.Full.Index = []byte(`[]`) }},
+		{"index that is cut off", "not a JSON object", func(m *sink.Manifest) { *m = fullGeneration(); m.Full.Index = []byte(`{"a":`) }},
+		{"fewer nulls than none", "full.nulls", func(m *sink.Manifest) { *m = fullGeneration(); m.Full.Nulls["clicks"] = -1 }},
 		{"created at", "created_at is missing", func(m *sink.Manifest) { m.CreatedAt = sink.Time{} }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -404,6 +481,13 @@ func FuzzDecodeManifest(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b)
+	for _, m := range []sink.Manifest{fullDelta(), fullGeneration()} {
+		seed, err := m.Encode()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(seed)
+	}
 	f.Add([]byte(`{"format":"deltad.manifest/1","kind":"full","files":[null]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := sink.DecodeManifest(b)

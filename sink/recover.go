@@ -39,7 +39,7 @@ type Recovery struct {
 }
 
 // PlanRecovery finds the manifest that a lost CURRENT is to name: the newest that Published knows and whose files exist, else, with a
-// reason, the newest whose files all exist and have the right hash. A CURRENT is lost too if the manifest it names is gone or damaged: no
+// reason, the newest whose files all exist and have the right hash. A CURRENT is lost too if a manifest it names is gone or damaged: no
 // run can go on from it. It refuses where CURRENT and its manifest are there and readable (ErrExists), is ErrNeedReason where only the
 // unproven way is left and no reason was given, and ErrNoPane where no manifest will do.
 func (s *Sink) PlanRecovery(ctx context.Context, o RecoverOptions) (Recovery, error) {
@@ -94,6 +94,9 @@ func (s *Sink) readable(ctx context.Context, head Head) error {
 	if err == nil {
 		err = s.LoadInputs(ctx, &m)
 	}
+	if err == nil && head.Base != nil {
+		_, err = s.ReadManifest(ctx, head.Base.Ref())
+	}
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, ErrCorrupt) {
 		return fmt.Errorf("%w: version %d: %w", ErrLostCurrent, head.Version, err)
 	}
@@ -120,10 +123,13 @@ func (s *Sink) choose(ctx context.Context, r Recovery, all []found, o RecoverOpt
 			}
 			err := s.verifyFiles(ctx, f.m, !proven)
 			if err == nil {
+				err = s.verifyBase(ctx, f.m, !proven)
+			}
+			if err == nil {
 				r.Ref, r.Manifest, r.Proven = f.ref, f.m, proven
 				return r, nil
 			}
-			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, store.ErrNotFound) {
+			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrCondemned) && !errors.Is(err, store.ErrNotFound) {
 				return Recovery{}, fmt.Errorf("recover: %w", err)
 			}
 			r.Passed = append(r.Passed, fmt.Sprintf("%s: %v", f.ref.Manifest, err))
@@ -204,6 +210,24 @@ func readUnverified(ctx context.Context, st store.Store, key string) (found, err
 		return found{}, fmt.Errorf("read %s: %w: it says it is %s", key, ErrCorrupt, m.Key())
 	}
 	return found{Ref{key, Sum(b)}, m}, nil
+}
+
+// verifyBase is verifyFiles for the base of a pane, if it has one, which needs its private files too.
+func (s *Sink) verifyBase(ctx context.Context, m Manifest, hashes bool) error {
+	if m.Base == nil {
+		return nil
+	}
+	base, err := s.ReadBase(ctx, *m.Base)
+	if err == nil {
+		err = s.Present(ctx, base)
+	}
+	if err == nil && hashes {
+		err = s.verifyFiles(ctx, base, true)
+	}
+	if err != nil {
+		return fmt.Errorf("base of %s: %w", m.RunID, err)
+	}
+	return nil
 }
 
 // verifyFiles checks that every data file exists with its size and, if asked, its hash.

@@ -68,8 +68,8 @@ type Pane struct {
 	BaseSHA256 string
 	Inputs     []sink.Input
 	Unread     []sink.StateFile // slices of unread objects
-	// Parent is the manifest that head names. With it supports and history are inherited, and Base too where none is given; without it
-	// a pane over a base has neither.
+	// Parent is the manifest that head names, of which supports and history are inherited, and Base where none is given. Write reads it
+	// where there are bases.
 	Parent *sink.Manifest
 	// SupportUntil is until when a promotion supports the base it leaves.
 	SupportUntil time.Time
@@ -123,6 +123,13 @@ func (p Pane) Manifest(me sink.Owner, head sink.Head) sink.Manifest {
 
 // Write writes the pane's data files and manifest, as a run does before its commit.
 func Write(ctx context.Context, s *sink.Sink, me sink.Owner, head sink.Head, p Pane) (sink.Ref, sink.Manifest, error) {
+	if p.Parent == nil && head.Delta != nil && (head.Base != nil || p.Base != nil) {
+		parent, err := s.ReadManifest(ctx, head.Delta.Ref())
+		if err != nil {
+			return sink.Ref{}, sink.Manifest{}, err
+		}
+		p.Parent = &parent
+	}
 	m := p.Manifest(me, head)
 	docs := Batch(p.Documents)
 	dead := column.NewBatch(parquet.KeyFields(Fields()))

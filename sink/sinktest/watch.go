@@ -85,6 +85,23 @@ func (w *Watcher) Delete(ctx context.Context, key string) error {
 				w.broke("%s was deleted, which the pane is made of", key)
 			}
 		}
+		for _, f := range m.UnreadSlices {
+			if f.Key == key {
+				w.broke("%s was deleted, which the pane lists as unread", key)
+			}
+		}
+		bases := map[string]bool{}
+		if m.Base != nil {
+			bases[m.Base.Generation] = true
+		}
+		for _, s := range m.Supports {
+			bases[s.Generation] = true
+		}
+		for id := range bases {
+			if strings.HasPrefix(key, sink.FullKey(id, "")) || strings.HasPrefix(key, sink.FullStateKey(id, "")) {
+				w.broke("%s was deleted, which belongs to a base of the pane", key)
+			}
+		}
 	}
 	return w.Store.Delete(ctx, key)
 }
@@ -135,21 +152,34 @@ func (w *Watcher) broke(format string, args ...any) {
 	w.mu.broken = append(w.mu.broken, fmt.Sprintf(format, args...))
 }
 
-// Whole checks that a manifest and all its data files are there and have their hashes, and that none belongs to an id that is condemned.
+// Whole checks that a manifest, its base where it has one, and all their files are there and have their hashes, and that none belongs to an
+// id that is condemned.
 func Whole(ctx context.Context, st store.Store, ref sink.Ref, condemned func(id string) bool) error {
 	m, err := sink.ReadManifest(ctx, st, ref)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, f := range m.DataFiles() {
-		b, _, err := store.ReadAll(ctx, st, f.Key, f.Bytes, store.GetOptions{})
+	if b := m.Base; b != nil {
+		errs = append(errs, Whole(ctx, st, sink.Ref{Manifest: b.Manifest, SHA256: b.SHA256}, condemned))
+		if condemned(b.Generation) {
+			errs = append(errs, fmt.Errorf("%s has base %s, which is or was condemned", ref.Manifest, b.Generation))
+		}
+	}
+	check := func(key, hash string, size int64) {
+		b, _, err := store.ReadAll(ctx, st, key, size, store.GetOptions{})
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("%s names %s: %w", ref.Manifest, f.Key, err))
-		case sink.Sum(b) != f.SHA256:
-			errs = append(errs, fmt.Errorf("%s names %s, which has another hash", ref.Manifest, f.Key))
+			errs = append(errs, fmt.Errorf("%s names %s: %w", ref.Manifest, key, err))
+		case sink.Sum(b) != hash:
+			errs = append(errs, fmt.Errorf("%s names %s, which has another hash", ref.Manifest, key))
 		}
+	}
+	for _, f := range m.DataFiles() {
+		check(f.Key, f.SHA256, f.Bytes)
+	}
+	for _, f := range m.StateFiles() {
+		check(f.Key, f.SHA256, f.Bytes)
 	}
 	for _, id := range m.DataIDs() {
 		if condemned(id) {
