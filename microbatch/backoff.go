@@ -3,6 +3,8 @@ package microbatch
 import (
 	"crypto/sha256"
 	"encoding/hex"
+
+	"github.com/deltad/deltad/microbatch/slice"
 )
 
 // backoffTriggers are the triggers between attempts after failures that
@@ -44,7 +46,7 @@ func (p Plan) signature(configHash string) string {
 	h := sha256.New()
 	h.Write([]byte(configHash + string(p.Kind) + text(p.Watermark)))
 	for _, in := range p.Inputs {
-		id := idOfInput(in)
+		id := slice.IDOf(in.Input)
 		h.Write(id[:])
 	}
 	for _, s := range p.Skipped {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/deltad/deltad/microbatch"
 	"github.com/deltad/deltad/microbatch/scan"
+	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/microbatch/source"
 	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/store"
@@ -26,7 +27,7 @@ func TestExpressionThatFitsNothingSkipsNothing(t *testing.T) {
 			b.put("03:01", "a.ndjson", row("z", "03:01", 1, "t"))
 			for range 4 {
 				r := b.p.Once(t.Context(), at("03:01"), microbatch.StepOptions{Force: true})
-				if r.Outcome != microbatch.Failed || !errors.Is(r.Err, microbatch.ErrNothingFits) {
+				if r.Outcome != microbatch.Failed || !errors.Is(r.Err, slice.ErrNothingFits) {
 					t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 				}
 			}

@@ -3,9 +3,9 @@ package microbatch
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 
+	"github.com/deltad/deltad/microbatch/rescue"
+	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/microbatch/source"
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/store"
@@ -40,15 +40,22 @@ func isFenced(err error) bool {
 }
 
 // ErrPanic is a panic that failed one run.
-var ErrPanic = errors.New("panic")
+var ErrPanic = rescue.ErrPanic
 
-// recoverInto turns a panic into an error: it fails this run and no other.
-func recoverInto(err *error, doing string) {
-	if v := recover(); v != nil {
-		*err = panicked(v, doing)
+// faultsIn returns the objects that an error blames: not those that an outage,
+// a refusal, the end of the run or a change after the listing kept from being
+// read.
+func faultsIn(err error) []*slice.ObjectError {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []*slice.ObjectError
+		for _, e := range joined.Unwrap() {
+			out = append(out, faultsIn(e)...)
+		}
+		return out
 	}
-}
-
-func panicked(v any, doing string) error {
-	return fmt.Errorf("%s: %w: %v\n%s", doing, ErrPanic, v, debug.Stack())
+	var fault *slice.ObjectError
+	if !errors.As(err, &fault) || isOutage(err) || isFenced(err) || isRefused(err) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return []*slice.ObjectError{fault}
 }

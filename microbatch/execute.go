@@ -9,6 +9,8 @@ import (
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/index"
+	"github.com/deltad/deltad/microbatch/rescue"
+	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/microbatch/spool"
 	"github.com/deltad/deltad/microbatch/table"
 	"github.com/deltad/deltad/microbatch/window"
@@ -58,7 +60,7 @@ func (p *Pipeline) afterPanic(ctx context.Context, t term, run watermark.Run, er
 	if v == nil {
 		return
 	}
-	*err = panicked(v, "run "+run.ID)
+	*err = rescue.Panicked(v, "run "+run.ID)
 	if p.seen.reconciled {
 		p.giveUp(ctx, t, run, *err)
 	}
@@ -103,17 +105,18 @@ func (p *Pipeline) produce(ctx context.Context, t term, plan Plan, run watermark
 	lap := stopwatch(timings)
 	cache := p.cache
 	if p.set.NoCache {
-		cache = newSliceCache(0)
+		cache = slice.NewCache(0)
 	}
-	built, err := p.slicer.slicesFor(ctx, plan.Inputs, p.types, cache, p.set.Workers)
+	inputs := plan.slices()
+	built, err := p.builder.Window(ctx, inputs, nil, p.types, cache, p.set.Workers)
 	if err != nil {
 		return sink.Manifest{}, err
 	}
-	cache.keep(plan.Inputs)
-	p.types = built.types
+	cache.Keep(inputs)
+	p.types = built.Types
 	lap("slices")
 	p.at("slices")
-	bound, err := p.set.Program.Bind(built.types)
+	bound, err := p.set.Program.Bind(built.Types)
 	if err != nil {
 		return sink.Manifest{}, err
 	}
@@ -137,7 +140,7 @@ func (p *Pipeline) produce(ctx context.Context, t term, plan Plan, run watermark
 	if err := p.guard(&m, built); err != nil {
 		return m, err
 	}
-	p.telling = built.slices
+	p.telling = built.Slices
 	return m, p.tellRejects(ctx, built, &m)
 }
 
@@ -151,7 +154,7 @@ func stopwatch(into map[string]int64) func(string) {
 }
 
 // manifest is the pane's manifest, but for what writing the files tells.
-func (p *Pipeline) manifest(t term, plan Plan, run watermark.Run, built builtWindow, bound *index.Bound) sink.Manifest {
+func (p *Pipeline) manifest(t term, plan Plan, run watermark.Run, built slice.Window, bound *index.Bound) sink.Manifest {
 	m := sink.Manifest{
 		Pipeline: p.set.Name, Kind: sink.Delta, Version: p.seen.head.Version + 1, RunID: run.ID,
 		Writer: sink.Writer{Epoch: t.me.Epoch, Nonce: t.me.Nonce, Build: p.set.Build},
@@ -178,7 +181,7 @@ func (p *Pipeline) manifest(t term, plan Plan, run watermark.Run, built builtWin
 		m.Gap = append(m.Gap, sink.Range{From: sink.At(g.From), To: sink.At(g.To)})
 	}
 	var timeless int64
-	for _, s := range built.slices {
+	for _, s := range built.Slices {
 		m.Counts.Rejected += s.Rejected
 		timeless += s.NullEventTimes
 		for _, o := range s.Objects {
@@ -197,9 +200,9 @@ func (p *Pipeline) manifest(t term, plan Plan, run watermark.Run, built builtWin
 }
 
 // write folds the window and writes its files into the run's own prefix.
-func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built builtWindow, before *spool.Data, n time.Time, m *sink.Manifest) error {
-	sources := make([]window.Source, len(built.slices))
-	for i, s := range built.slices {
+func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Window, before *spool.Data, n time.Time, m *sink.Manifest) error {
+	sources := make([]window.Source, len(built.Slices))
+	for i, s := range built.Slices {
 		run, err := table.Open(s.Run, s.Run.Size(), bound.Shape())
 		if err != nil {
 			return fmt.Errorf("open slice of %s: %w", text(s.Start), err)
@@ -278,7 +281,7 @@ func (p *Pipeline) writer(name string, fields []column.Field, runID string, file
 const rejectedRows = "rejected_rows" // the name of a check
 
 // guard asks what must hold of every pane before it is published.
-func (p *Pipeline) guard(m *sink.Manifest, built builtWindow) error {
+func (p *Pipeline) guard(m *sink.Manifest, built slice.Window) error {
 	share := 0.0
 	if m.Counts.Rows > 0 {
 		share = float64(m.Counts.Rejected) / float64(m.Counts.Rows)
@@ -295,7 +298,7 @@ func (p *Pipeline) guard(m *sink.Manifest, built builtWindow) error {
 	})
 	if !ok {
 		return fmt.Errorf("%w: %d of %d rows were rejected, more than the allowed share of %g, such as %s",
-			ErrGuard, m.Counts.Rejected, m.Counts.Rows, p.set.MaxRejectShare, firstReject(built.slices))
+			ErrGuard, m.Counts.Rejected, m.Counts.Rows, p.set.MaxRejectShare, firstReject(built.Slices))
 	}
 	return nil
 }
@@ -320,7 +323,7 @@ func (p *Pipeline) commit(ctx context.Context, t term, run watermark.Run, ref si
 	p.at("current")
 	p.digests.replace(ref)
 	for _, s := range p.telling {
-		s.told = true
+		s.Told = true
 	}
 	d := done{head: head, ref: ref, manifest: m}
 	pub := p.publication(run, ref, m, parent, head.Version)

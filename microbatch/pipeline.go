@@ -35,6 +35,7 @@ import (
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/scan"
+	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/microbatch/source"
 	"github.com/deltad/deltad/microbatch/spool"
 	"github.com/deltad/deltad/microbatch/window"
@@ -107,7 +108,7 @@ type Settings struct {
 	NoCache bool
 
 	Lister Lister
-	Open   Opener
+	Open   slice.Opener
 	Sink   *sink.Sink
 	State  State
 
@@ -131,15 +132,15 @@ type Settings struct {
 // concurrently; Poke may be.
 type Pipeline struct {
 	set       Settings
-	slicer    slicer
-	cache     *sliceCache
+	builder   slice.Builder
+	cache     *slice.Cache
 	poke      chan struct{}
 	backoff   backoff
 	collector *sink.Collector
 	digests   digests
 	types     []column.Type // those of the last run
 	late      lateZone
-	telling   []*Slice // whose rejected rows the run in hand has written
+	telling   []*slice.Slice // whose rejected rows the run in hand has written
 	garbage   collection
 	seen      memory
 }
@@ -151,11 +152,11 @@ func New(set Settings) *Pipeline {
 	}
 	return &Pipeline{
 		set: set,
-		slicer: slicer{
-			program: set.Program, format: set.Format, row: set.Row, limits: set.ScanLimits, open: set.Open,
-			dir: set.TempDir, memory: set.Memory, tableBytes: set.TableBytes,
+		builder: slice.Builder{
+			Program: set.Program, Format: set.Format, Row: set.Row, Limits: set.ScanLimits, Open: set.Open,
+			Dir: set.TempDir, Memory: set.Memory, TableBytes: set.TableBytes,
 		},
-		cache:     newSliceCache(set.CacheBytes),
+		cache:     slice.NewCache(set.CacheBytes),
 		poke:      make(chan struct{}, 1),
 		collector: sink.NewCollector(set.Sink),
 	}

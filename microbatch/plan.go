@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/microbatch/window"
 	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
@@ -65,10 +66,13 @@ type ObjectID struct {
 
 func idOf(o partition.Object) ObjectID { return ObjectID{o.Key, o.ETag, o.Size} }
 
-// Input is a partition of the coverage and the objects to be read in it.
+// Input is objects of one partition that a run reads. Those of a partition
+// that the live base read and those that it did not are two inputs.
 type Input struct {
-	Start   time.Time          `json:"start"`
-	Objects []partition.Object `json:"objects"`
+	slice.Input
+	// Read says that the base the pane is computed over read these objects:
+	// they feed windowed fields alone.
+	Read bool `json:"read,omitempty"`
 }
 
 // Plan is what a run will do: the value that `deltad plan` prints and that
@@ -199,7 +203,7 @@ func (p *Plan) split(f Facts) {
 		default:
 			in := byStart[o.Partition]
 			if in == nil {
-				in = &Input{Start: o.Partition}
+				in = &Input{Input: slice.Input{Start: o.Partition}}
 				byStart[o.Partition] = in
 			}
 			in.Objects = append(in.Objects, o)
@@ -305,4 +309,13 @@ func text(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 // is not late.
 func inGap(gaps []partition.Range, start time.Time) bool {
 	return slices.ContainsFunc(gaps, func(g partition.Range) bool { return g.Contains(start) })
+}
+
+// slices are the inputs as package slice takes them.
+func (p Plan) slices() []slice.Input {
+	out := make([]slice.Input, len(p.Inputs))
+	for i, in := range p.Inputs {
+		out[i] = in.Input
+	}
+	return out
 }

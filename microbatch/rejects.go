@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/sink"
 )
 
@@ -18,10 +19,10 @@ const (
 // rejectsOf are the rejected rows of slices that no published run has told of,
 // as lines of JSON, and how many of how many they are. Slices in the cache
 // were told of by the run that built them.
-func rejectsOf(slices []*Slice) (lines []byte, told, all int64) {
+func rejectsOf(slices []*slice.Slice) (lines []byte, told, all int64) {
 	var out bytes.Buffer
 	for _, s := range slices {
-		if s.told {
+		if s.Told {
 			continue
 		}
 		all += s.Rejected
@@ -45,8 +46,8 @@ func rejectsOf(slices []*Slice) (lines []byte, told, all int64) {
 
 // tellRejects writes the rows that this run rejected and names the file in the
 // check of rejected rows.
-func (p *Pipeline) tellRejects(ctx context.Context, built builtWindow, m *sink.Manifest) error {
-	lines, told, all := rejectsOf(built.slices)
+func (p *Pipeline) tellRejects(ctx context.Context, built slice.Window, m *sink.Manifest) error {
+	lines, told, all := rejectsOf(built.Slices)
 	if told == 0 {
 		return nil
 	}
@@ -63,7 +64,7 @@ func (p *Pipeline) tellRejects(ctx context.Context, built builtWindow, m *sink.M
 }
 
 // firstReject is an example for people.
-func firstReject(slices []*Slice) string {
+func firstReject(slices []*slice.Slice) string {
 	for _, s := range slices {
 		if len(s.Rejects) > 0 {
 			r := s.Rejects[0]

@@ -9,6 +9,7 @@ import (
 	"github.com/robfig/cron/v3"
 	"go.uber.org/zap"
 
+	"github.com/deltad/deltad/microbatch/rescue"
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/watermark"
 )
@@ -204,7 +205,7 @@ func (p *Pipeline) attend(stop, ctx context.Context, t term) (err error) {
 			p.set.Log.Error("requests not attended to", zap.String("pipeline", p.set.Name), zap.Error(err))
 		}
 	}()
-	defer recoverInto(&err, "attend to requests")
+	defer rescue.Into(&err, "attend to requests")
 	pending, err := p.set.State.PendingIntents(ctx, p.set.Name)
 	if err == nil && len(pending) > 0 {
 		err = Term{p, t}.Settle(ctx)

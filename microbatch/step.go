@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/deltad/deltad/microbatch/rescue"
 	"github.com/deltad/deltad/microbatch/source"
 	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
@@ -41,7 +42,7 @@ func (p *Pipeline) step(ctx context.Context, t term, now time.Time, o StepOption
 		p.log(r)
 		p.set.Observe(r)
 	}()
-	defer recoverInto(&r.Err, "step")
+	defer rescue.Into(&r.Err, "step")
 	if p.set.Timeout > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, p.set.Timeout, fmt.Errorf("longer than the run's timeout of %s: %w", p.set.Timeout, context.DeadlineExceeded))

@@ -69,6 +69,13 @@ func rules() []rule {
 			"partition", "microbatch/table", "microbatch/combine", "microbatch/column", "microbatch/tuple/...", "microbatch/index",
 		}},
 
+		{pkg: "microbatch/rescue"},
+		{pkg: "microbatch/spool"},
+		{pkg: "microbatch/slice", may: []string{
+			"partition", "microbatch/table", "microbatch/combine", "microbatch/column", "microbatch/tuple/...", "microbatch/index",
+			"microbatch/scan", "microbatch/spool", "microbatch/rescue",
+		}},
+
 		// Publishing knows objects, not engines.
 		{pkg: "sink", may: []string{"store", "partition", "microbatch/column"}},
 

@@ -1,4 +1,4 @@
-package microbatch
+package slice
 
 import (
 	"bytes"
@@ -38,7 +38,7 @@ func (x *texts) input() Input {
 	return in
 }
 
-func (x *texts) slicer(t testing.TB, format scan.Format, row scan.RowPolicy) slicer {
+func (x *texts) slicer(t testing.TB, format scan.Format, row scan.RowPolicy) Builder {
 	t.Helper()
 	program, err := index.Compile(index.Spec{Key: []string{"k"}, Where: "s != 'no'", Fields: []index.FieldSpec{
 		{Name: "rows", Fn: "count", Args: []string{"*"}}, {Name: "n", Fn: "sum", Args: []string{"n"}},
@@ -48,7 +48,7 @@ func (x *texts) slicer(t testing.TB, format scan.Format, row scan.RowPolicy) sli
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slicer{program: program, format: format, row: row, open: func(o partition.Object) (scan.Blob, map[string]string) {
+	return Builder{Program: program, Format: format, Row: row, Open: func(o partition.Object) (scan.Blob, map[string]string) {
 		return textBlob{x, o.Key}, nil
 	}}
 }
@@ -104,7 +104,7 @@ func TestOnePassEqualsTwo(t *testing.T) {
 		s := randomTexts(rt, format)
 		slicer := s.slicer(t, format, rapid.SampledFrom([]scan.RowPolicy{scan.Fail, scan.Reject}).Draw(rt, "row"))
 		hint := make([]column.Type, 0, 3)
-		for _, c := range slicer.program.Columns() {
+		for _, c := range slicer.Program.Columns() {
 			kinds := []column.Kind{column.String}
 			if c.Path == "n" {
 				kinds = []column.Kind{column.Int64, column.Float64, column.Null}
@@ -217,7 +217,7 @@ func TestSpilledSlicesHaveTheSameBytes(t *testing.T) {
 	}
 	for _, budget := range []int64{1, 300 << 10, 1 << 20} {
 		tight := x.slicer(t, scan.NDJSON, scan.Fail)
-		tight.tableBytes, tight.memory, tight.dir = budget, spool.NewBudget(budget), t.TempDir()
+		tight.TableBytes, tight.Memory, tight.Dir = budget, spool.NewBudget(budget), t.TempDir()
 		got, err := tight.build(t.Context(), x.input(), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -231,8 +231,8 @@ func TestSpilledSlicesHaveTheSameBytes(t *testing.T) {
 // TestCacheKeepsToItsBudget: what is used least goes first, and the newest
 // slice stays whatever it weighs.
 func TestCacheKeepsToItsBudget(t *testing.T) {
-	c := newSliceCache(3000)
-	id := func(i byte) sliceID { return sliceID{i} }
+	c := NewCache(3000)
+	id := func(i byte) ID { return ID{i} }
 	for i := range byte(5) {
 		c.put(id(i), &Slice{Run: dataOf(t, 400)}) // 912 each by weight
 	}
@@ -257,17 +257,17 @@ func TestCacheKeepsToItsBudget(t *testing.T) {
 // TestCacheHoldsTheWindowAlone: partitions that left and former versions of
 // those that are left would fill the budget with what no run can use.
 func TestCacheHoldsTheWindowAlone(t *testing.T) {
-	c := newSliceCache(1 << 20)
+	c := NewCache(1 << 20)
 	input := func(minute int, etag string) Input {
 		start := time.Date(2026, 11, 30, 3, minute, 0, 0, time.UTC)
 		return Input{Start: start, Objects: []partition.Object{{Key: "a", ETag: etag, Partition: start}}}
 	}
 	left, former, now := input(0, "1"), input(1, "1"), input(1, "2")
 	for _, in := range []Input{left, former, now} {
-		c.put(idOfInput(in), &Slice{Start: in.Start, Run: &spool.Data{}})
+		c.put(IDOf(in), &Slice{Start: in.Start, Run: &spool.Data{}})
 	}
-	c.keep([]Input{now})
-	if c.get(idOfInput(left)) != nil || c.get(idOfInput(former)) != nil || c.get(idOfInput(now)) == nil {
+	c.Keep([]Input{now})
+	if c.get(IDOf(left)) != nil || c.get(IDOf(former)) != nil || c.get(IDOf(now)) == nil {
 		t.Errorf("the cache holds %d slices", c.mu.order.Len())
 	}
 	if c.mu.used != weight(&Slice{Run: &spool.Data{}}) {

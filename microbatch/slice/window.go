@@ -1,4 +1,4 @@
-package microbatch
+package slice
 
 import (
 	"container/list"
@@ -7,49 +7,51 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/rescue"
 	"github.com/deltad/deltad/partition"
 )
 
-// sliceID names the content of a slice: partition and fingerprint, within one
+// ID names the content of a slice: partition and fingerprint, within one
 // pipeline and index configuration. The types it was built at are part of the
 // slice, because a wider column elsewhere in the window makes it due again.
-type sliceID [sha256.Size]byte
+type ID [sha256.Size]byte
 
-func idOfInput(in Input) sliceID {
+func IDOf(in Input) ID {
 	mark := partition.FingerprintOf(in.Objects)
 	return sha256.Sum256([]byte(in.Start.UTC().Format(time.RFC3339Nano) + hex.EncodeToString(mark[:])))
 }
 
 // sliceCache keeps recently used slices up to a budget in bytes; whether they
 // are in memory is for their spools to decide. It is safe for concurrent use, and any slice may be missing at any time.
-type sliceCache struct {
+type Cache struct {
 	budget int64
 	mu     struct {
 		sync.Mutex
 		used  int64
 		order *list.List // of *cached, most recently used first
-		byID  map[sliceID]*list.Element
+		byID  map[ID]*list.Element
 	}
 }
 
 type cached struct {
-	id    sliceID
+	id    ID
 	slice *Slice
 }
 
-func newSliceCache(budget int64) *sliceCache {
-	c := &sliceCache{budget: budget}
-	c.mu.order, c.mu.byID = list.New(), map[sliceID]*list.Element{}
+func NewCache(budget int64) *Cache {
+	c := &Cache{budget: budget}
+	c.mu.order, c.mu.byID = list.New(), map[ID]*list.Element{}
 	return c
 }
 
-func (c *sliceCache) get(id sliceID) *Slice {
+func (c *Cache) get(id ID) *Slice {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.mu.byID[id]
@@ -60,7 +62,7 @@ func (c *sliceCache) get(id sliceID) *Slice {
 	return e.Value.(*cached).slice
 }
 
-func (c *sliceCache) put(id sliceID, s *Slice) {
+func (c *Cache) put(id ID, s *Slice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e, ok := c.mu.byID[id]; ok {
@@ -76,10 +78,10 @@ func (c *sliceCache) put(id sliceID, s *Slice) {
 // keep drops the slices that are not of these inputs: partitions that left the
 // window and former versions of those in it. Without it the cache would fill
 // its budget with what no run can use.
-func (c *sliceCache) keep(inputs []Input) {
-	ids := make(map[sliceID]bool, len(inputs))
+func (c *Cache) Keep(inputs []Input) {
+	ids := make(map[ID]bool, len(inputs))
 	for _, in := range inputs {
-		ids[idOfInput(in)] = true
+		ids[IDOf(in)] = true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +93,7 @@ func (c *sliceCache) keep(inputs []Input) {
 }
 
 // drop removes an element; the caller holds mu.
-func (c *sliceCache) drop(e *list.Element) {
+func (c *Cache) drop(e *list.Element) {
 	v := c.mu.order.Remove(e).(*cached)
 	delete(c.mu.byID, v.id)
 	c.mu.used -= weight(v.slice)
@@ -102,53 +104,57 @@ func weight(s *Slice) int64 {
 	return s.Run.Size() + int64(len(s.Objects))*256 + int64(len(s.Rejects))*512 + 512
 }
 
-// window is the slices of a run, all built at the same types.
-type builtWindow struct {
-	slices []*Slice // in the order of the inputs
-	types  []column.Type
-	reused int // slices taken from the cache
+// Window is the slices of a run, all built at the same types.
+type Window struct {
+	Slices []*Slice // in the order of the inputs
+	Types  []column.Type
+	Reused int // slices taken from the cache
 }
 
-// slicesFor returns the slices of all inputs, built at their common types:
-// cached ones where they are at hand, the others read. hint are the types of
-// the run before. What was built is cached even if another slice fails, so
-// that the next attempt gets further.
-func (s *slicer) slicesFor(ctx context.Context, inputs []Input, hint []column.Type, cache *sliceCache, workers int) (builtWindow, error) {
-	w := builtWindow{slices: make([]*Slice, len(inputs))}
+// Window returns the slices of all inputs, built at their common types:
+// cached ones where they are at hand, the others read. The types are no
+// narrower than floor (those of a base that the slices are to be joined with;
+// nil for none); hint are the types of the run before. What was built is
+// cached even if another slice fails, so that the next attempt gets further.
+func (s *Builder) Window(ctx context.Context, inputs []Input, floor, hint []column.Type, cache *Cache, workers int) (Window, error) {
+	if hint == nil {
+		hint = floor
+	}
+	w := Window{Slices: make([]*Slice, len(inputs))}
 	var due []int
 	for i, in := range inputs {
-		if w.slices[i] = cache.get(idOfInput(in)); w.slices[i] == nil {
+		if w.Slices[i] = cache.get(IDOf(in)); w.Slices[i] == nil {
 			due = append(due, i)
 		} else {
-			w.reused++
+			w.Reused++
 		}
 	}
 	if hint == nil && len(due) > 1 {
 		// The newest tells the types that the others most likely have.
 		last := due[len(due)-1]
-		if err := s.buildAll(ctx, inputs, []int{last}, nil, cache, workers, w.slices); err == nil {
-			hint, due = w.slices[last].Built, due[:len(due)-1]
+		if err := s.buildAll(ctx, inputs, []int{last}, nil, cache, workers, w.Slices); err == nil {
+			hint, due = w.Slices[last].Built, due[:len(due)-1]
 		}
 	}
-	if err := s.buildAll(ctx, inputs, due, hint, cache, workers, w.slices); err != nil {
-		return w, blameConfig(w.slices, err)
+	if err := s.buildAll(ctx, inputs, due, hint, cache, workers, w.Slices); err != nil {
+		return w, blameConfig(w.Slices, err)
 	}
 	var err error
-	if w.types, err = s.common(w.slices); err != nil {
+	if w.Types, err = s.common(w.Slices, floor); err != nil {
 		return w, err
 	}
 	due = due[:0]
-	for i, slice := range w.slices {
-		if !sameBuilt(slice.Built, w.types) {
+	for i, slice := range w.Slices {
+		if !sameBuilt(slice.Built, w.Types) {
 			due = append(due, i)
 		}
 	}
-	if err := s.buildAll(ctx, inputs, due, w.types, cache, workers, w.slices); err != nil {
+	if err := s.buildAll(ctx, inputs, due, w.Types, cache, workers, w.Slices); err != nil {
 		return w, err
 	}
-	for _, slice := range w.slices {
-		if !sameBuilt(slice.Built, w.types) {
-			return w, fmt.Errorf("slice of %s has types %v, the window %v: its objects changed while they were read", text(slice.Start), slice.Built, w.types)
+	for _, slice := range w.Slices {
+		if !sameBuilt(slice.Built, w.Types) {
+			return w, fmt.Errorf("slice of %s has types %v, the window %v: its objects changed while they were read", clock(slice.Start), slice.Built, w.Types)
 		}
 	}
 	return w, nil
@@ -156,20 +162,20 @@ func (s *slicer) slicesFor(ctx context.Context, inputs []Input, hint []column.Ty
 
 // buildAll builds the inputs numbered in due, at most workers at a time. One
 // that fails does not stop the others; the error joins all.
-func (s *slicer) buildAll(ctx context.Context, inputs []Input, due []int, hint []column.Type, cache *sliceCache, workers int, out []*Slice) error {
+func (s *Builder) buildAll(ctx context.Context, inputs []Input, due []int, hint []column.Type, cache *Cache, workers int, out []*Slice) error {
 	var g errgroup.Group
 	g.SetLimit(max(1, workers))
 	errs := make([]error, len(due))
 	for n, i := range due {
 		g.Go(func() error {
-			defer recoverInto(&errs[n], "build slice of "+text(inputs[i].Start))
+			defer rescue.Into(&errs[n], "build slice of "+clock(inputs[i].Start))
 			slice, err := s.build(ctx, inputs[i], hint)
 			if err != nil {
 				errs[n] = err
 				return nil
 			}
 			out[i] = slice
-			cache.put(idOfInput(inputs[i]), slice)
+			cache.put(IDOf(inputs[i]), slice)
 			return nil
 		})
 	}
@@ -179,33 +185,48 @@ func (s *slicer) buildAll(ctx context.Context, inputs []Input, due []int, hint [
 	return errors.Join(errs...)
 }
 
-// common is the types that all objects widen to.
-func (s *slicer) common(slices []*Slice) ([]column.Type, error) {
+// common is the types that floor and all objects widen to.
+func (s *Builder) common(slices []*Slice, floor []column.Type) ([]column.Type, error) {
 	var objects []ReadObject
 	for _, slice := range slices {
 		objects = append(objects, slice.Objects...)
 	}
-	return s.join(objects, "the window")
+	return s.join(objects, floor, "the window")
 }
 
-// join is the types that the objects widen to. Where they do not, an object
-// is at fault that cannot be bound by itself, else the one at odds with most
-// of the others: no good object may be skipped for the sake of a bad one that
-// sorts before it. The last of equals is at fault.
-func (s *slicer) join(objects []ReadObject, within string) ([]column.Type, error) {
-	types := make([]column.Type, len(s.program.Columns()))
+// join is the types that floor and the objects widen to. Where they do not, an
+// object is at fault that cannot be bound by itself, else one that clashes
+// with floor, else the one at odds with most of the others: no good object may
+// be skipped for the sake of a bad one that sorts before it. The last of
+// equals is at fault.
+func (s *Builder) join(objects []ReadObject, floor []column.Type, within string) ([]column.Type, error) {
+	types := make([]column.Type, len(s.Program.Columns()))
+	copy(types, floor)
 	for _, o := range objects {
 		joined, err := s.widen(types, o.Observed)
 		if err != nil {
-			return nil, s.blame(objects, s.odd(objects, within))
+			return nil, s.blame(objects, s.clash(objects, floor, within))
 		}
 		types = joined
 	}
 	return types, nil
 }
 
+// clash is the fault of an object that does not widen with floor, else of the
+// one at odds with most of the others.
+func (s *Builder) clash(objects []ReadObject, floor []column.Type, within string) error {
+	if floor != nil {
+		for _, o := range slices.Backward(objects) {
+			if _, err := s.widen(floor, o.Observed); err != nil {
+				return &ObjectError{o.Object, fmt.Errorf("against the live base: %w", err)}
+			}
+		}
+	}
+	return s.odd(objects, within)
+}
+
 // odd is the fault of the object that clashes with most.
-func (s *slicer) odd(objects []ReadObject, within string) error {
+func (s *Builder) odd(objects []ReadObject, within string) error {
 	type kind struct {
 		types   []column.Type
 		objects int

@@ -1,4 +1,18 @@
-package microbatch
+// Package slice builds slices: the combined accumulators of one partition as
+// a key-sorted run, made of the objects that were listed in it.
+//
+// Invariants:
+//
+//  1. A slice is a function of its objects, the index configuration and the
+//     types it was built at: not of order, workers, memory or spills.
+//  2. The slices of a window are built at common types, those that all its
+//     objects widen to, so that their accumulators merge.
+//  3. An object that cannot be read, or that clashes with the others, is an
+//     error that names it (ObjectError); a good object is never blamed for a
+//     bad one. Where nothing at all fits, the configuration is blamed.
+//  4. What was built is cached even if another slice fails, so that the next
+//     attempt gets further.
+package slice
 
 import (
 	"context"
@@ -12,6 +26,12 @@ import (
 	"github.com/deltad/deltad/microbatch/spool"
 	"github.com/deltad/deltad/partition"
 )
+
+// Input is a partition, or a part of one, and the objects to be read in it.
+type Input struct {
+	Start   time.Time          `json:"start"`
+	Objects []partition.Object `json:"objects"`
+}
 
 // Slice is the combined accumulators of one partition, as a key-sorted run.
 // It is immutable: a function of its objects, the index configuration and the
@@ -30,9 +50,9 @@ type Slice struct {
 	Rejects  []Reject
 	// NullEventTimes counts records without an event time.
 	NullEventTimes int64
-	// told says that a published run has written Rejects. It belongs to the
+	// Told says that a published run has written Rejects. It belongs to the
 	// pipeline's goroutine; everything else here never changes.
-	told bool
+	Told bool
 }
 
 // ReadObject is an object that was read, its number of rows, and the types of
@@ -76,24 +96,24 @@ func unreadable(o partition.Object, err error) *ObjectError {
 // pairs of its path.
 type Opener func(o partition.Object) (scan.Blob, map[string]string)
 
-// slicer builds slices. It is immutable and safe for concurrent use.
-type slicer struct {
-	program *index.Program
-	format  scan.Format
-	row     scan.RowPolicy
-	limits  scan.Limits
-	open    Opener
-	// dir is where spools put their files, memory what they share; tableBytes
+// Builder builds slices. It is immutable and safe for concurrent use.
+type Builder struct {
+	Program *index.Program
+	Format  scan.Format
+	Row     scan.RowPolicy
+	Limits  scan.Limits
+	Open    Opener
+	// Dir is where spools put their files, Memory what they share; TableBytes
 	// is what the table of one slice being built may hold, 0 for any amount.
-	dir        string
-	memory     *spool.Budget
-	tableBytes int64
+	Dir        string
+	Memory     *spool.Budget
+	TableBytes int64
 }
 
 // request asks for the program's columns as the given types (nil: as found).
-func (s *slicer) request(paths map[string]string, as []column.Type) scan.Request {
-	r := scan.Request{Format: s.format, Row: s.row, Limits: s.limits, PathValues: paths}
-	for i, c := range s.program.Columns() {
+func (s *Builder) request(paths map[string]string, as []column.Type) scan.Request {
+	r := scan.Request{Format: s.Format, Row: s.Row, Limits: s.Limits, PathValues: paths}
+	for i, c := range s.Program.Columns() {
 		col := scan.Column{Path: c.Path, Optional: c.Optional, Numeric: c.Numeric}
 		if as != nil {
 			col.As = as[i]
@@ -106,15 +126,15 @@ func (s *slicer) request(paths map[string]string, as []column.Type) scan.Request
 // widen joins two lists of types column by column. The fields of structs come
 // out in the order of their names, because the order in which objects and rows
 // have them must not show.
-func (s *slicer) widen(a, b []column.Type) ([]column.Type, error) {
+func (s *Builder) widen(a, b []column.Type) ([]column.Type, error) {
 	out := make([]column.Type, len(b))
 	if a == nil {
 		a = out
 	}
 	for i := range a {
-		t, err := scan.Widen(s.format, a[i], b[i])
+		t, err := scan.Widen(s.Format, a[i], b[i])
 		if err != nil {
-			return nil, fmt.Errorf("column %s: %w", s.program.Columns()[i].Path, err)
+			return nil, fmt.Errorf("column %s: %w", s.Program.Columns()[i].Path, err)
 		}
 		out[i] = t.Canonical()
 	}
@@ -156,8 +176,8 @@ func sameNulls(a, b column.Type) bool {
 // Parquet says its types in the footer. A text format needs a pass over all
 // rows to know them; where they turn out to be the hint's, that one pass is
 // the only one.
-func (s *slicer) build(ctx context.Context, in Input, hint []column.Type) (*Slice, error) {
-	if hint != nil && (s.format == scan.NDJSON || s.format == scan.CSV) {
+func (s *Builder) build(ctx context.Context, in Input, hint []column.Type) (*Slice, error) {
+	if hint != nil && (s.Format == scan.NDJSON || s.Format == scan.CSV) {
 		slice, err := s.buildAt(ctx, in, hint)
 		if !errors.Is(err, errMisfit) {
 			return slice, err
@@ -171,19 +191,19 @@ var errMisfit = errors.New("the objects have other types")
 
 // buildAt is build in one pass, for objects whose types are those given (a
 // column without values has any type); other objects are errMisfit.
-func (s *slicer) buildAt(ctx context.Context, in Input, types []column.Type) (*Slice, error) {
+func (s *Builder) buildAt(ctx context.Context, in Input, types []column.Type) (*Slice, error) {
 	slice := &Slice{Start: in.Start, Built: types, Observed: make([]column.Type, len(types))}
-	bound, err := s.program.Bind(types)
+	bound, err := s.Program.Bind(types)
 	if err != nil {
 		return nil, errMisfit // the objects to blame are not known yet
 	}
-	b, err := s.newBuilder(bound, in.Start)
+	b, err := s.newGatherer(bound, in.Start)
 	if err != nil {
 		return nil, err
 	}
 	defer b.drop()
 	for _, o := range in.Objects {
-		blob, paths := s.open(o)
+		blob, paths := s.Open(o)
 		rows, observed, err := s.lift(ctx, slice, b, blob, s.request(paths, nil), types)
 		switch {
 		case errors.Is(err, errMisfit), errors.Is(err, scan.ErrRetype):
@@ -202,19 +222,19 @@ func (s *slicer) buildAt(ctx context.Context, in Input, types []column.Type) (*S
 }
 
 // buildObserved is build in two passes: the first tells the types.
-func (s *slicer) buildObserved(ctx context.Context, in Input, hint []column.Type) (*Slice, error) {
+func (s *Builder) buildObserved(ctx context.Context, in Input, hint []column.Type) (*Slice, error) {
 	blobs := make([]scan.Blob, len(in.Objects))
 	paths := make([]map[string]string, len(in.Objects))
 	slice := &Slice{Start: in.Start}
 	for i, o := range in.Objects {
-		blobs[i], paths[i] = s.open(o)
+		blobs[i], paths[i] = s.Open(o)
 		types, err := scan.Observe(ctx, blobs[i], s.request(paths[i], nil))
 		if err != nil {
 			return nil, unreadable(o, err)
 		}
 		slice.Objects = append(slice.Objects, ReadObject{Object: o, Observed: types})
 	}
-	observed, err := s.join(slice.Objects, text(in.Start))
+	observed, err := s.join(slice.Objects, nil, clock(in.Start))
 	if err != nil {
 		return nil, err
 	}
@@ -226,11 +246,11 @@ func (s *slicer) buildObserved(ctx context.Context, in Input, hint []column.Type
 		}
 	}
 	slice.Observed, slice.Built = observed, built
-	bound, err := s.program.Bind(built)
+	bound, err := s.Program.Bind(built)
 	if err != nil {
 		return nil, s.blame(slice.Objects, err)
 	}
-	b, err := s.newBuilder(bound, in.Start)
+	b, err := s.newGatherer(bound, in.Start)
 	if err != nil {
 		return nil, err
 	}
@@ -244,20 +264,20 @@ func (s *slicer) buildObserved(ctx context.Context, in Input, hint []column.Type
 }
 
 // finish makes the slice's run.
-func (slice *Slice) finish(b *builder) (err error) {
+func (slice *Slice) finish(b *gatherer) (err error) {
 	if slice.Run, err = b.finish(); err != nil {
-		return fmt.Errorf("write slice of %s: %w", text(slice.Start), err)
+		return fmt.Errorf("write slice of %s: %w", clock(slice.Start), err)
 	}
 	return nil
 }
 
 // blame finds the object whose own types cannot be bound: the error is its.
 // Where none of the objects can be bound the error is an unfitError.
-func (s *slicer) blame(objects []ReadObject, err error) error {
+func (s *Builder) blame(objects []ReadObject, err error) error {
 	var first *ObjectError
 	fits := false
 	for _, o := range objects {
-		_, own := s.program.Bind(o.Observed)
+		_, own := s.Program.Bind(o.Observed)
 		if own != nil && first == nil {
 			first = &ObjectError{o.Object, own}
 		}
@@ -316,7 +336,7 @@ func blameConfig(slices []*Slice, err error) error {
 
 // lift reads one object into the lifter's table and returns its rows and
 // types. With want, batches of other types are errMisfit.
-func (s *slicer) lift(ctx context.Context, slice *Slice, b *builder, blob scan.Blob, req scan.Request, want []column.Type) (int64, []column.Type, error) {
+func (s *Builder) lift(ctx context.Context, slice *Slice, b *gatherer, blob scan.Blob, req scan.Request, want []column.Type) (int64, []column.Type, error) {
 	reject := func(r Reject) {
 		slice.Rejected++
 		if len(slice.Rejects) < maxRejects {
@@ -324,7 +344,7 @@ func (s *slicer) lift(ctx context.Context, slice *Slice, b *builder, blob scan.B
 		}
 	}
 	b.lifter.Reject = nil
-	if s.row == scan.Reject {
+	if s.Row == scan.Reject {
 		req.Reject = func(r scan.RejectedRow) {
 			reject(Reject{Key: blob.Key(), Row: r.Line, Reason: r.Reason, Text: string(r.Text)})
 		}
@@ -370,20 +390,4 @@ func fit(b *column.Batch, want []column.Type) (*column.Batch, bool) {
 	return out, true
 }
 
-// faultsIn returns the objects that an error blames: not those that an outage,
-// a refusal, the end of the run or a change after the listing kept from being
-// read.
-func faultsIn(err error) []*ObjectError {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var out []*ObjectError
-		for _, e := range joined.Unwrap() {
-			out = append(out, faultsIn(e)...)
-		}
-		return out
-	}
-	var fault *ObjectError
-	if !errors.As(err, &fault) || isOutage(err) || isFenced(err) || isRefused(err) || errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return []*ObjectError{fault}
-}
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

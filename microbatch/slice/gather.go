@@ -1,4 +1,4 @@
-package microbatch
+package slice
 
 import (
 	"fmt"
@@ -13,16 +13,16 @@ import (
 // builder gathers the records of one partition into a run. Its table stays
 // within a budget: what is beyond goes out as a sorted run of its own, and the
 // runs are merged in the end. The bytes are the same either way.
-type builder struct {
-	slicer  *slicer
+type gatherer struct {
+	slicer  *Builder
 	shape   table.Shape
 	table   *table.Table
 	lifter  *index.Lifter
 	spilled []*spool.Data
 }
 
-func (s *slicer) newBuilder(bound *index.Bound, start time.Time) (*builder, error) {
-	b := &builder{slicer: s, shape: bound.Shape()}
+func (s *Builder) newGatherer(bound *index.Bound, start time.Time) (*gatherer, error) {
+	b := &gatherer{slicer: s, shape: bound.Shape()}
 	b.table = table.New(b.shape)
 	var err error
 	b.lifter, err = bound.NewLifter(b.table, start)
@@ -30,9 +30,9 @@ func (s *slicer) newBuilder(bound *index.Bound, start time.Time) (*builder, erro
 }
 
 // add lifts a batch; first is the number of its first row within the object.
-func (b *builder) add(batch *column.Batch, first int64) (index.Stats, error) {
+func (b *gatherer) add(batch *column.Batch, first int64) (index.Stats, error) {
 	stats, err := b.lifter.Add(batch, first)
-	if err != nil || b.slicer.tableBytes <= 0 || b.table.Bytes() <= b.slicer.tableBytes {
+	if err != nil || b.slicer.TableBytes <= 0 || b.table.Bytes() <= b.slicer.TableBytes {
 		return stats, err
 	}
 	run, err := b.slicer.write(func(s *spool.Spool) error {
@@ -48,7 +48,7 @@ func (b *builder) add(batch *column.Batch, first int64) (index.Stats, error) {
 }
 
 // finish returns the run of all records.
-func (b *builder) finish() (*spool.Data, error) {
+func (b *gatherer) finish() (*spool.Data, error) {
 	defer b.drop()
 	return b.slicer.write(func(s *spool.Spool) error {
 		if len(b.spilled) == 0 {
@@ -69,7 +69,7 @@ func (b *builder) finish() (*spool.Data, error) {
 }
 
 // drop gives the spilled runs back.
-func (b *builder) drop() {
+func (b *gatherer) drop() {
 	for _, d := range b.spilled {
 		d.Close()
 	}
@@ -77,8 +77,8 @@ func (b *builder) drop() {
 }
 
 // write seals what do has written into a new spool.
-func (s *slicer) write(do func(*spool.Spool) error) (*spool.Data, error) {
-	out := spool.New(s.dir, s.memory)
+func (s *Builder) write(do func(*spool.Spool) error) (*spool.Data, error) {
+	out := spool.New(s.Dir, s.Memory)
 	if err := do(out); err != nil {
 		out.Abort()
 		return nil, err
