@@ -207,7 +207,7 @@ func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Wi
 		if err != nil {
 			return fmt.Errorf("open slice of %s: %w", text(s.Start), err)
 		}
-		sources[i] = window.Source{Start: s.Start, Run: run}
+		sources[i] = window.Source{Start: s.Start, Run: run, All: true, Windowed: true}
 	}
 	docs, err := p.writer("part", bound.Schema(), m.RunID, &m.Files)
 	if err != nil {
@@ -224,7 +224,7 @@ func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Wi
 		return err
 	}
 	defer d.spool.Abort() // unless it was sealed
-	err = window.Fold(bound, sources, n, func(out window.Documents) error {
+	err = window.Fold(bound, sources, nil, n, func(out window.Documents) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

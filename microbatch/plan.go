@@ -119,11 +119,11 @@ func Decide(rule window.Rule, calendar partition.Calendar, f Facts) (Plan, error
 	case f.Live == nil || f.Newest.After(f.Progress):
 		p.Kind, p.Watermark, p.Progress = Advance, f.Newest, f.Newest
 		skips := !f.Progress.IsZero() && calendar.Next(f.Progress).Before(f.Newest)
-		p.Coverage, err = rule.Advance(past, f.Newest, skips)
+		p.Coverage, err = rule.Advance(past, f.Newest, time.Time{}, skips)
 		p.Why = advanceWhy(f)
 	default:
 		p.Watermark = f.Live.Watermark.Time
-		p.Coverage = rule.Refine(past, p.Watermark)
+		p.Coverage = rule.Refine(past, p.Watermark, time.Time{})
 	}
 	if errors.Is(err, window.ErrHeld) {
 		p.Kind, p.Why = Held, err.Error()

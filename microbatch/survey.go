@@ -64,7 +64,7 @@ func (p *Pipeline) listFrom(ctx context.Context, now time.Time, s *survey) (afte
 	if live != nil {
 		// The live pane may have been made under another rule, and progress may
 		// have been reset; nothing before window.max is ever covered.
-		from := rule.Refine(pastOf(live, p.progress()), live.Watermark.Time).From
+		from := rule.Refine(pastOf(live, p.progress()), live.Watermark.Time, time.Time{}).From
 		for _, t := range []time.Time{live.Coverage.From.Time, p.progress()} {
 			if t.Before(from) {
 				from = t
@@ -97,9 +97,9 @@ func (p *Pipeline) listFrom(ctx context.Context, now time.Time, s *survey) (afte
 		return found.Newest.Add(-reach - 2*rule.Size), true, nil
 	}
 	n := live.Watermark.Time
-	cover := rule.Refine(pastOf(live, p.progress()), n)
+	cover := rule.Refine(pastOf(live, p.progress()), n, time.Time{})
 	if found.Newest != nil && found.Newest.After(p.progress()) {
-		cover, err = rule.Advance(pastOf(live, p.progress()), *found.Newest, true)
+		cover, err = rule.Advance(pastOf(live, p.progress()), *found.Newest, time.Time{}, true)
 		if errors.Is(err, window.ErrHeld) {
 			err = nil // the plan says so from the newest partition alone
 			cover.From = found.Newest.Add(-rule.Size)

@@ -53,22 +53,40 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
+// MarshalText writes the kind's name.
+func (k Kind) MarshalText() ([]byte, error) {
+	if int(k) >= len(kindNames) {
+		return nil, fmt.Errorf("there is no type of kind %d", uint8(k))
+	}
+	return []byte(kindNames[k]), nil
+}
+
+// UnmarshalText reads the kind's name.
+func (k *Kind) UnmarshalText(b []byte) error {
+	i := slices.Index(kindNames[:], string(b))
+	if i < 0 {
+		return fmt.Errorf("there is no type %q", b)
+	}
+	*k = Kind(i)
+	return nil
+}
+
 // Type is the type of a column. Elem is set for a List, Fields for a Struct,
 // Precision and Scale for a Decimal.
 type Type struct {
-	Kind      Kind
-	Precision uint8
-	Scale     uint8
-	Elem      *Type
-	Fields    []Field
+	Kind      Kind    `json:"kind"`
+	Precision uint8   `json:"precision,omitempty"`
+	Scale     uint8   `json:"scale,omitempty"`
+	Elem      *Type   `json:"elem,omitempty"`
+	Fields    []Field `json:"fields,omitempty"`
 }
 
 // Field is a named column of a Schema or of a Struct. Key marks the columns of
 // the index key in a document schema; those are never null.
 type Field struct {
-	Name string
-	Type Type
-	Key  bool
+	Name string `json:"name"`
+	Type Type   `json:"type"`
+	Key  bool   `json:"key,omitempty"`
 }
 
 // Of returns the type of a kind without parameters.

@@ -155,3 +155,6 @@ func (b *Bound) TypeID() string {
 	}
 	return s.String()
 }
+
+// Program is what was bound.
+func (b *Bound) Program() *Program { return b.program }

@@ -14,12 +14,14 @@ type Extractor struct {
 	bound   *Bound
 	derived []*compiled // per field of the program; nil where it is folded
 	at      [][]int     // per derived field, the schema columns of its operands
+	pending []bool      // per fn of Shape; nil for none
 	key     *column.Batch
 }
 
-// NewExtractor returns an extractor.
-func (b *Bound) NewExtractor() (*Extractor, error) {
-	x := &Extractor{bound: b, key: column.NewBatch(b.keys)}
+// NewExtractor returns an extractor. The values of fns that are pending (by
+// Shape; nil for none) are null.
+func (b *Bound) NewExtractor(pending []bool) (*Extractor, error) {
+	x := &Extractor{bound: b, pending: pending, key: column.NewBatch(b.keys)}
 	for _, f := range b.program.fields {
 		if f.derived == nil {
 			x.derived, x.at = append(x.derived, nil), append(x.at, nil)
@@ -94,6 +96,10 @@ func (x *Extractor) appendFields(g uint32, columns []combine.Column, docs *colum
 		at++
 		if f.derived == nil {
 			folded++
+			if x.pending != nil && x.pending[folded] {
+				dst.AppendNull()
+				continue
+			}
 			if err := columns[folded].Extract(g, dst); err != nil {
 				return fmt.Errorf("field %s: %w", f.Name, err)
 			}

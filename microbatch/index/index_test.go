@@ -73,7 +73,7 @@ func documents(t testing.TB, p *index.Program, types map[string]column.Type, row
 	if _, err := l.Add(b, 0); err != nil {
 		return nil, nil, err
 	}
-	x, err := bound.NewExtractor()
+	x, err := bound.NewExtractor(nil)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -26,44 +26,44 @@ import "time"
 // Spec is what a document is.
 type Spec struct {
 	// Key names the columns of the index key, in order.
-	Key []string
+	Key []string `json:"key,omitempty"`
 	// EventTime is the column of the record's event time; an empty Column
 	// means that the start of the record's partition serves.
-	EventTime EventTime
+	EventTime EventTime `json:"event_time"`
 	// Where selects the records that count; empty selects all.
-	Where string
+	Where string `json:"where,omitempty"`
 	// DeleteWhen says of a record that it deletes its key; empty means never.
-	DeleteWhen string
+	DeleteWhen string `json:"delete_when,omitempty"`
 	// Fields are the document's fields in output order.
-	Fields []FieldSpec
+	Fields []FieldSpec `json:"fields,omitempty"`
 }
 
 // EventTime names the column that holds a record's event time. Unit (s, ms,
 // us or ns) is for integer columns and empty for timestamps, dates and RFC
 // 3339 text.
 type EventTime struct {
-	Column string
-	Unit   string
+	Column string `json:"column,omitempty"`
+	Unit   string `json:"unit,omitempty"`
 }
 
 // FieldSpec is one field of the document: either a combine fn over columns or,
 // with Expr, an expression over the fields before it.
 type FieldSpec struct {
-	Name string
+	Name string `json:"name,omitempty"`
 	// Fn is the combine fn's name, Args its columns ("*" for whole records).
-	Fn     string
-	Args   []string
-	Params map[string]any
+	Fn     string         `json:"fn,omitempty"`
+	Args   []string       `json:"args,omitempty"`
+	Params map[string]any `json:"params,omitempty"`
 	// Where selects the records this field folds, within Spec.Where.
-	Where string
+	Where string `json:"where,omitempty"`
 	// Over is the length of the field's window, whole granules; 0 means all.
-	Over time.Duration
+	Over time.Duration `json:"over,omitempty"`
 	// Optional allows a column that an object lacks: its values are null there.
-	Optional bool
+	Optional bool `json:"optional,omitempty"`
 	// Fields are the sub-fields of collect; Args[0] is then its "by" column.
-	Fields []FieldSpec
+	Fields []FieldSpec `json:"fields,omitempty"`
 	// Expr is an expression over extracted fields; Fn is then empty.
-	Expr string
+	Expr string `json:"expr,omitempty"`
 }
 
 // LongestOver is D of the design: the longest window of any field, 0 if none.

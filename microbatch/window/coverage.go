@@ -4,17 +4,24 @@
 // Coverage is why skipping partitions is safe. A pane published at N covers
 // the partition starts (c, N] with
 //
-//	c = min(N − max(W, D), P)
+//	c = min(N − max(W, D), P, H − D)
 //
-// where W is the window, D the longest duration of a field, and P the oldest
-// progress from which an advance of the last W jumped. Invariants:
+// where W is the window, D the longest duration of a field, P the oldest
+// progress from which an advance of the last W jumped, and H the cut of the
+// oldest base that the pane must fit (the last term only where there is a
+// base). Invariants:
 //
 //  1. A partition that an advance skipped is inside the coverage of every
 //     pane for W after that advance (as far as Rule.Max lets coverage reach):
 //     no reader that comes at least once in W misses it.
 //  2. Coverage reaches back at least max(W, D).
-//  3. It is cut only by Rule.Max, never in silence: what was cut is the Gap
-//     of the advance that jumped, and every pane repeats it for W.
+//  3. Without a base it is cut only by Rule.Max, never in silence: what was
+//     cut is the Gap of the advance that jumped, and every pane repeats it for
+//     W.
+//  4. With a base it is never cut: base and delta together speak for every
+//     partition. All keys with a record in (H − D, N] are in the delta,
+//     because the values that the base has of fields with durations are those
+//     at its cut. Coverage beyond Rule.Max is said (Beyond) or held.
 //
 // Everything in this file is a pure function of metadata.
 package window
@@ -34,8 +41,9 @@ var ErrHeld = errors.New("held")
 
 // Policies for a coverage that would pass Rule.Max.
 const (
-	Skip = "skip" // cut it, and say so
-	Fail = "fail" // hold the last pane
+	Skip    = "skip"    // without a base: cut it, and say so
+	Rebuild = "rebuild" // with a base: publish all of it, and say so
+	Fail    = "fail"    // hold the last pane
 )
 
 // Rule is the configured arithmetic of coverage.
@@ -58,6 +66,8 @@ type Coverage struct {
 	Gaps  []partition.Range
 	// Gap is the part of Gaps that this advance adds, or nil.
 	Gap *partition.Range
+	// Beyond says that coverage over a base reaches further back than Rule.Max.
+	Beyond bool
 }
 
 // MarshalJSON writes {"from", "to", "jumps", "gaps"}.
@@ -85,14 +95,23 @@ type Past struct {
 	Gaps     []partition.Range
 }
 
-// Advance computes the coverage of a pane at n, later than past.Progress.
-// skips says whether a granule lies between the two.
-func (r Rule) Advance(past Past, n time.Time, skips bool) (Coverage, error) {
+// Advance computes the coverage of a pane at n, later than past.Progress, over
+// bases whose oldest cut is given (zero without a base). skips says whether a
+// granule lies between progress and n.
+func (r Rule) Advance(past Past, n, oldest time.Time, skips bool) (Coverage, error) {
 	jumps, gaps := r.remember(past, n)
 	if skips && !past.Progress.IsZero() {
 		jumps = append(jumps, Jump{From: past.Progress, At: n})
 	}
 	c := r.cover(n, jumps, gaps)
+	if !oldest.IsZero() {
+		r.over(&c, oldest)
+		if c.Beyond && r.OnGap == Fail {
+			return Coverage{}, fmt.Errorf("coverage of %s reaches back to %s, beyond window.max %s, and window.on_gap is fail; a full rebuild shortens it: %w",
+				n.Format(time.RFC3339), c.From.Format(time.RFC3339), r.Max, ErrHeld)
+		}
+		return c, nil
+	}
 	cut := n.Add(-r.Max)
 	if !c.From.Before(cut) {
 		return c, nil
@@ -109,14 +128,28 @@ func (r Rule) Advance(past Past, n time.Time, skips bool) (Coverage, error) {
 	return c, nil
 }
 
-// Refine computes the coverage of a new pane at the live pane's watermark n.
-func (r Rule) Refine(past Past, n time.Time) Coverage {
+// Refine computes the coverage of a new pane at the live pane's watermark n,
+// over bases whose oldest cut is given (zero without a base).
+func (r Rule) Refine(past Past, n, oldest time.Time) Coverage {
 	jumps, gaps := r.remember(past, n)
 	c := r.cover(n, jumps, gaps)
+	if !oldest.IsZero() {
+		r.over(&c, oldest)
+		return c
+	}
 	if cut := n.Add(-r.Max); c.From.Before(cut) {
 		c.From = cut
 	}
 	return c
+}
+
+// over lets a coverage reach a base.
+func (r Rule) over(c *Coverage, oldest time.Time) {
+	if from := oldest.Add(-r.Longest); from.Before(c.From) {
+		c.From = from
+	}
+	c.Gaps = nil // what no pane covered, the base has read or the coverage reaches
+	c.Beyond = c.From.Before(c.To.Add(-r.Max))
 }
 
 // remember copies the parent's jumps that are younger than W at n, with their

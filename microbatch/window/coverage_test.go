@@ -37,7 +37,7 @@ func TestCoverageExamples(t *testing.T) {
 		{"a longer field", window.Rule{Size: time.Hour, Longest: 2 * time.Hour, Max: 4 * time.Hour}, window.Past{Progress: minute(299)}, 300, false, 180, [2]int{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := c.rule.Advance(c.past, minute(c.n), c.skips)
+			got, err := c.rule.Advance(c.past, minute(c.n), time.Time{}, c.skips)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +56,7 @@ func TestCoverageExamples(t *testing.T) {
 
 func TestOnGapFailHolds(t *testing.T) {
 	rule := window.Rule{Size: time.Hour, Max: time.Hour, OnGap: window.Fail}
-	if _, err := rule.Advance(window.Past{Progress: minute(0)}, minute(100), true); !errors.Is(err, window.ErrHeld) {
+	if _, err := rule.Advance(window.Past{Progress: minute(0)}, minute(100), time.Time{}, true); !errors.Is(err, window.ErrHeld) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -84,7 +84,7 @@ func TestInvariant1EverySkippedPartitionIsCovered(t *testing.T) {
 			was := at
 			at += step
 			first := past.Progress.IsZero()
-			c, err := rule.Advance(past, minute(at), step > 1 && !first)
+			c, err := rule.Advance(past, minute(at), time.Time{}, step > 1 && !first)
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -121,13 +121,13 @@ func TestInvariant1EverySkippedPartitionIsCovered(t *testing.T) {
 
 func TestGapsAreRepeatedWhileTheirJumpIs(t *testing.T) {
 	rule := window.Rule{Size: time.Hour, Max: time.Hour, OnGap: window.Skip}
-	c, err := rule.Advance(window.Past{Progress: minute(0)}, minute(200), true)
+	c, err := rule.Advance(window.Past{Progress: minute(0)}, minute(200), time.Time{}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n := 201; n <= 262; n++ {
 		past := window.Past{Progress: minute(n - 1), Jumps: c.Jumps, Gaps: c.Gaps}
-		if c, err = rule.Advance(past, minute(n), false); err != nil {
+		if c, err = rule.Advance(past, minute(n), time.Time{}, false); err != nil {
 			t.Fatal(err)
 		}
 		want := 0
@@ -145,11 +145,11 @@ func TestGapsAreRepeatedWhileTheirJumpIs(t *testing.T) {
 
 func TestRefineKeepsTheCoverage(t *testing.T) {
 	rule := window.Rule{Size: time.Hour, Max: 4 * time.Hour, OnGap: window.Skip}
-	c, err := rule.Advance(window.Past{Progress: minute(60)}, minute(180), true)
+	c, err := rule.Advance(window.Past{Progress: minute(60)}, minute(180), time.Time{}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := rule.Refine(window.Past{Progress: minute(180), Jumps: c.Jumps, Gaps: c.Gaps}, minute(180))
+	again := rule.Refine(window.Past{Progress: minute(180), Jumps: c.Jumps, Gaps: c.Gaps}, minute(180), time.Time{})
 	if again.Range != c.Range || len(again.Jumps) != 1 {
 		t.Errorf("refined %+v, want %+v", again, c)
 	}
@@ -160,7 +160,7 @@ func TestRefineKeepsTheCoverage(t *testing.T) {
 }
 
 func TestCoverageAsJSON(t *testing.T) {
-	c, err := window.Rule{Size: time.Hour, Max: time.Hour, OnGap: window.Skip}.Advance(window.Past{Progress: minute(0)}, minute(200), true)
+	c, err := window.Rule{Size: time.Hour, Max: time.Hour, OnGap: window.Skip}.Advance(window.Past{Progress: minute(0)}, minute(200), time.Time{}, true)
 	if err != nil {
 		t.Fatal(err)
 	}

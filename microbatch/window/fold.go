@@ -1,6 +1,7 @@
 package window
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -14,10 +15,23 @@ import (
 // enough to amortize a call per column, few enough to stay in cache.
 const foldBlock = 1024
 
-// Source is a slice of the window: the run of one partition.
+// Source is a slice of the window: the run of one partition or a part of it.
+// Every key that it has is in the pane.
 type Source struct {
 	Start time.Time
 	Run   *table.Run
+	// All says that the slice feeds the record register and the fields over all
+	// (with a base: that the base did not read it), Windowed that it feeds the
+	// other fields, as far as it is inside their durations. A source of neither
+	// only names keys, and its run may have any accumulators.
+	All, Windowed bool
+}
+
+// Base is a generation of the full index that a pane is computed over: its
+// accumulators join those of the slices, for the keys that these have.
+type Base struct {
+	Run  *table.Run // of the base's own shape
+	Join index.Join
 }
 
 // Documents are what a fold emits, in key order: documents and the keys of
@@ -28,11 +42,14 @@ type Documents struct {
 }
 
 // Fold merges the slices of a window that ends at n into documents, in key
-// order. Each field takes the slices inside its own duration: those whose
-// start lies in (n − over, n]. It is a streaming merge that holds a block per
-// run, and a pure function of the slices: their order does not matter.
-func Fold(bound *index.Bound, slices []Source, n time.Time, emit func(Documents) error) error {
-	f, err := newFolder(bound, slices, n)
+// order: one for each key that a source has. A field takes the slices inside
+// its own duration: those whose start lies in (n − over, n]; one over all takes
+// the base's accumulator and the slices that the base did not read. base is
+// nil where there is none. It is a streaming merge that holds a block per run,
+// and a pure function of slices and base: the order of the slices does not
+// matter.
+func Fold(bound *index.Bound, slices []Source, base *Base, n time.Time, emit func(Documents) error) error {
+	f, err := newFolder(bound, slices, base, n)
 	if err != nil {
 		return err
 	}
@@ -60,15 +77,22 @@ type folder struct {
 	out       Documents
 	keys      [][]byte
 	arena     []byte
+	base      *Base
+	cursor    *table.RunCursor // into the base, before its first row not below the last key
+	onBase    bool             // the cursor is on a row, whose key is not below the last key
 }
 
-func newFolder(bound *index.Bound, slices []Source, n time.Time) (*folder, error) {
-	x, err := bound.NewExtractor()
-	if err != nil {
+func newFolder(bound *index.Bound, slices []Source, base *Base, n time.Time) (*folder, error) {
+	shape, overs := bound.Shape(), bound.Overs()
+	var pending []bool
+	f := &folder{out: Documents{Docs: column.NewBatch(bound.Schema()), Tombstones: column.NewBatch(shape.Keys)}}
+	if base != nil {
+		f.base, f.cursor, pending = base, base.Run.Cursor(), base.Join.Pending
+	}
+	var err error
+	if f.extractor, err = bound.NewExtractor(pending); err != nil {
 		return nil, err
 	}
-	shape, overs := bound.Shape(), bound.Overs()
-	f := &folder{extractor: x, out: Documents{Docs: column.NewBatch(bound.Schema()), Tombstones: column.NewBatch(shape.Keys)}}
 	for _, fn := range shape.Fns {
 		f.columns = append(f.columns, fn.NewColumn())
 	}
@@ -77,7 +101,12 @@ func newFolder(bound *index.Bound, slices []Source, n time.Time) (*folder, error
 		cursors[i] = s.Run.Cursor()
 		inside := make([]bool, len(overs))
 		for j, over := range overs {
-			inside[j] = over == 0 || s.Start.After(n.Add(-time.Duration(over)))
+			switch {
+			case over != 0:
+				inside[j] = s.Windowed && s.Start.After(n.Add(-time.Duration(over)))
+			case pending == nil || !pending[j]:
+				inside[j] = s.All
+			}
 		}
 		f.inside = append(f.inside, inside)
 	}
@@ -90,19 +119,45 @@ func (f *folder) add() error {
 	g := uint32(len(f.keys))
 	from := len(f.arena)
 	f.arena = append(f.arena, f.merger.Key()...)
-	f.keys = append(f.keys, f.arena[from:len(f.arena):len(f.arena)])
+	key := f.arena[from:len(f.arena):len(f.arena)]
+	f.keys = append(f.keys, key)
+	there, err := f.seek(key)
+	if err != nil {
+		return err
+	}
 	for j, col := range f.columns {
 		col.Grow(int(g) + 1)
+		if there && f.base.Join.At[j] >= 0 {
+			if err := col.Merge(g, f.cursor.Acc(f.base.Join.At[j])); err != nil {
+				return fmt.Errorf("merge key %x of the base: %w", key, err)
+			}
+		}
 		for _, i := range f.merger.Holders() {
 			if !f.inside[i][j] {
 				continue
 			}
 			if err := col.Merge(g, f.merger.Cursor(i).Acc(j)); err != nil {
-				return fmt.Errorf("merge key %x: %w", f.merger.Key(), err)
+				return fmt.Errorf("merge key %x: %w", key, err)
 			}
 		}
 	}
 	return nil
+}
+
+// seek moves the base's cursor to key, which only grows, and says whether the
+// base has it.
+func (f *folder) seek(key []byte) (bool, error) {
+	if f.base == nil {
+		return false, nil
+	}
+	if !f.onBase || bytes.Compare(f.cursor.Key(), key) < 0 {
+		f.cursor.Seek(key)
+		f.onBase = f.cursor.Next()
+		if err := f.cursor.Err(); err != nil {
+			return false, fmt.Errorf("read the base's accumulators: %w", err)
+		}
+	}
+	return f.onBase && bytes.Equal(f.cursor.Key(), key), nil
 }
 
 // flush extracts the block's documents and empties it.

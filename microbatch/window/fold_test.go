@@ -71,12 +71,12 @@ func slice(rt *rapid.T, bound *index.Bound, start time.Time, records []record) w
 	if err != nil {
 		rt.Fatal(err)
 	}
-	return window.Source{Start: start, Run: run}
+	return window.Source{Start: start, Run: run, All: true, Windowed: true}
 }
 
 // fold is the text of the documents and the keys of the tombstones.
 func fold(rt *rapid.T, bound *index.Bound, slices []window.Source, n time.Time) (docs, dead []string) {
-	err := window.Fold(bound, slices, n, func(d window.Documents) error {
+	err := window.Fold(bound, slices, nil, n, func(d window.Documents) error {
 		for i := range d.Docs.Len {
 			line := d.Docs.Columns[0].Strings[i]
 			for _, v := range d.Docs.Columns[1:] {
