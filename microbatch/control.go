@@ -19,24 +19,25 @@ const (
 	RequestCollect = "gc"
 )
 
-// intents carries out the resets that were decided: each is one run of its
+// intents carries out the resets and rollbacks that were decided: each is one run of its
 // own, under the intent's id, so that after a crash between its steps CURRENT
 // and its ancestors tell whether it came about.
 func (p *Pipeline) intents(ctx context.Context, t term, row watermark.Pipeline) error {
 	pending, err := p.set.State.PendingIntents(ctx, p.set.Name)
 	if err != nil {
-		return fmt.Errorf("look for resets: %w", err)
+		return fmt.Errorf("look for resets and rollbacks: %w", err)
 	}
 	for _, in := range pending {
-		if err := p.reset(ctx, t, row, in); err != nil {
-			return fmt.Errorf("reset %s to %s: %w", in.ID, text(in.Target), err)
+		if err := p.move(ctx, t, row, in); err != nil {
+			return fmt.Errorf("%s %s: %w", in.Kind, in.ID, err)
 		}
 	}
 	return nil
 }
 
-func (p *Pipeline) reset(ctx context.Context, t term, row watermark.Pipeline, in watermark.Intent) error {
-	// Claiming reconciles: a reset whose CURRENT was changed before a crash is
+// move carries out a reset or a rollback.
+func (p *Pipeline) move(ctx context.Context, t term, row watermark.Pipeline, in watermark.Intent) error {
+	// Claiming reconciles: a move whose CURRENT was changed before a crash is
 	// found on the walk and becomes applied there.
 	if err := p.claim(ctx, t); err != nil {
 		return err
@@ -46,47 +47,35 @@ func (p *Pipeline) reset(ctx context.Context, t term, row watermark.Pipeline, in
 		return err
 	}
 	refuse := func(why string) error {
-		p.set.Log.Warn("reset refused", zap.String("pipeline", p.set.Name), zap.String("run", in.ID), zap.String("why", why))
+		p.set.Log.Warn(string(in.Kind)+" refused", zap.String("pipeline", p.set.Name), zap.String("run", in.ID), zap.String("why", why))
 		return p.set.State.FinishIntent(ctx, t.lease, in.ID, watermark.IntentFailed, why)
 	}
-	switch {
-	case p.seen.head.Delta == nil:
-		return refuse("there is no pane yet whose progress could be moved")
-	case !row.Paused:
-		return refuse("the pipeline was resumed before the reset was carried out")
-	case p.progress().Equal(in.Target):
-		return refuse("progress is there already")
+	if why := p.mayMove(row, in); why != "" {
+		return refuse(why)
 	}
-	parent := p.seen.live
-	run := watermark.Run{
-		ID: in.ID, ChangeID: p.set.NewID(), Pipeline: p.set.Name, Kind: watermark.RunDelta, Reason: string(sink.Reset), Epoch: t.lease.Epoch,
-		Instance: p.set.Instance, Parent: watermark.ManifestRef{Key: p.seen.ref.Manifest, SHA256: p.seen.ref.SHA256},
-		PreviousWatermark: p.progress(), Watermark: parent.Watermark.Time, CoverageFrom: parent.Coverage.From.Time,
-		ConfigHash: parent.ConfigHash,
-	}
-	// A reset that an earlier leader had begun goes on under its change id.
-	begun, err := p.set.State.RunByID(ctx, in.ID)
-	switch {
-	case err == nil:
-		run.ChangeID = begun.ChangeID
-	case !errors.Is(err, watermark.ErrNotFound):
-		return fmt.Errorf("look for an earlier attempt: %w", err)
+	run, err := p.movingRun(ctx, t, in)
+	if err != nil {
+		return err
 	}
 	if err := p.set.State.PlanRun(ctx, t.lease, run); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	p.at("reset planned")
+	p.at(string(in.Kind) + " planned")
+	parent := p.seen.live
 	p.seen.reconciled, p.seen.unsettled = false, p.seen.head.Version // until its outcome is known and journalled
-	head, m, err := p.set.Sink.ResetProgress(ctx, t.me, p.seen.head, sink.ResetOptions{
-		To: in.Target, RunID: in.ID, ChangeID: run.ChangeID, Build: p.set.Build, Now: time.Now(),
-	})
+	head, m, err := p.change(ctx, t, in, run)
 	if !errors.Is(err, sink.ErrUnsettled) {
 		p.seen.unsettled = 0
+	}
+	if in.Kind == watermark.IntentRollback && (errors.Is(err, sink.ErrCondemned) || errors.Is(err, sink.ErrTransition) || errors.Is(err, sink.ErrCorrupt)) {
+		// What it goes to is not there, and will not come back.
+		p.giveUp(ctx, t, run, err)
+		return refuse(err.Error())
 	}
 	if err != nil {
 		return err
 	}
-	p.at("reset current")
+	p.at(string(in.Kind) + " current")
 	if err := p.take(ctx, head); err != nil {
 		return err
 	}
@@ -94,10 +83,65 @@ func (p *Pipeline) reset(ctx context.Context, t term, row watermark.Pipeline, in
 		return fmt.Errorf("journal as applied (CURRENT has it; the next step tells the state store): %w", err)
 	}
 	p.seen.reconciled = true
-	p.at("reset committed")
-	p.set.Log.Info("progress reset", zap.String("pipeline", p.set.Name), zap.String("run", in.ID), zap.Time("watermark", in.Target))
+	p.at(string(in.Kind) + " committed")
+	p.set.Log.Info(string(in.Kind)+" done", zap.String("pipeline", p.set.Name), zap.String("run", in.ID), zap.Time("watermark", p.progress()))
 	return nil
 }
+
+// mayMove says why a reset or rollback cannot be carried out, or nothing.
+func (p *Pipeline) mayMove(row watermark.Pipeline, in watermark.Intent) string {
+	switch {
+	case p.seen.head.Delta == nil:
+		return "there is no pane yet that could be moved"
+	case in.Kind == watermark.IntentRollback:
+		return ""
+	case !row.Paused:
+		return "the pipeline was resumed before the reset was carried out"
+	case p.progress().Equal(in.Target):
+		return "progress is there already"
+	}
+	return ""
+}
+
+// movingRun is the run that a reset or rollback is. One that an earlier leader
+// had begun goes on under its change id.
+func (p *Pipeline) movingRun(ctx context.Context, t term, in watermark.Intent) (watermark.Run, error) {
+	live := p.seen.live
+	run := watermark.Run{
+		ID: in.ID, ChangeID: p.set.NewID(), Pipeline: p.set.Name, Kind: watermark.RunDelta, Reason: string(in.Kind), Epoch: t.lease.Epoch,
+		Instance: p.set.Instance, Parent: watermark.ManifestRef{Key: p.seen.ref.Manifest, SHA256: p.seen.ref.SHA256},
+		PreviousWatermark: p.progress(), Watermark: live.Watermark.Time, CoverageFrom: live.Coverage.From.Time,
+		ConfigHash: live.ConfigHash,
+	}
+	if in.Kind == watermark.IntentRollback {
+		if target, err := p.set.Sink.ReadManifest(ctx, refOf(in.Pane)); err == nil && target.Kind == sink.Delta {
+			run.Watermark, run.CoverageFrom, run.ConfigHash = target.Watermark.Time, target.Coverage.From.Time, target.ConfigHash
+		} // else the rollback says what is wrong with it
+	}
+	begun, err := p.set.State.RunByID(ctx, in.ID)
+	switch {
+	case err == nil:
+		run.ChangeID = begun.ChangeID
+	case !errors.Is(err, watermark.ErrNotFound):
+		return run, fmt.Errorf("look for an earlier attempt: %w", err)
+	}
+	return run, nil
+}
+
+// change is the change of CURRENT that a reset or rollback makes.
+func (p *Pipeline) change(ctx context.Context, t term, in watermark.Intent, run watermark.Run) (sink.Head, sink.Manifest, error) {
+	now := time.Now()
+	if in.Kind == watermark.IntentRollback {
+		return p.set.Sink.Rollback(ctx, t.me, p.seen.head, sink.RollbackOptions{
+			Target: refOf(in.Pane), RunID: in.ID, ChangeID: run.ChangeID, Build: p.set.Build, Now: now, SupportUntil: now.Add(p.set.SupportPrevious),
+		})
+	}
+	return p.set.Sink.ResetProgress(ctx, t.me, p.seen.head, sink.ResetOptions{
+		To: in.Target, RunID: in.ID, ChangeID: run.ChangeID, Build: p.set.Build, Now: now,
+	})
+}
+
+func refOf(m watermark.ManifestRef) sink.Ref { return sink.Ref{Manifest: m.Key, SHA256: m.SHA256} }
 
 // triggerArgs are the arguments of a RequestTrigger.
 type triggerArgs struct {
@@ -204,8 +248,44 @@ func (p *Pipeline) planCollection(ctx context.Context) (sink.Collection, error) 
 	for _, r := range planned {
 		live = append(live, r.ID)
 	}
-	return p.collector.Plan(ctx, p.seen.head, sink.CollectOptions{Live: live, Retain: p.set.Retain})
+	o := sink.CollectOptions{Live: live, Retain: p.set.Retain}
+	pins, err := p.set.State.Pins(ctx, p.set.Name)
+	if err != nil {
+		return sink.Collection{}, fmt.Errorf("look for pins: %w", err)
+	}
+	for _, pin := range pins {
+		o.Pins = append(o.Pins, pin.ID)
+	}
+	intents, err := p.set.State.PendingIntents(ctx, p.set.Name)
+	if err != nil {
+		return sink.Collection{}, fmt.Errorf("look for rollbacks: %w", err)
+	}
+	for _, in := range intents {
+		if in.Kind == watermark.IntentRollback {
+			o.Pins = append(o.Pins, sink.RunOf(in.Pane.Key)) // where it goes must still be there
+		}
+	}
+	rebuilds, err := p.set.State.Rebuilds(ctx, p.set.Name, recentRebuilds, "")
+	if err != nil {
+		return sink.Collection{}, fmt.Errorf("look for rebuilds: %w", err)
+	}
+	for _, r := range rebuilds {
+		switch r.State {
+		case watermark.RebuildQueued, watermark.RebuildRunning:
+			o.Live = append(o.Live, r.ID)
+		case watermark.RebuildCandidate:
+			o.Candidates = append(o.Candidates, r.ID)
+		case watermark.RebuildHeld:
+			o.Held = append(o.Held, r.ID)
+		default:
+		}
+	}
+	return p.collector.Plan(ctx, p.seen.head, o)
 }
+
+// recentRebuilds are looked through for those that are not over: one may be
+// open, and a newer candidate supersedes the older ones.
+const recentRebuilds = 50
 
 // PlanCollection says what garbage collection would do, without a lease.
 func (p *Pipeline) PlanCollection(ctx context.Context) (sink.Collection, error) {

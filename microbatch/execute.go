@@ -1,10 +1,14 @@
 package microbatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/deltad/deltad/microbatch/column"
@@ -79,6 +83,9 @@ func (p *Pipeline) journalEntry(t term, plan Plan) watermark.Run {
 }
 
 func reasonOf(plan Plan) sink.Reason {
+	if plan.Promote {
+		return sink.Promote
+	}
 	if plan.Kind == Advance {
 		return sink.Publish
 	}
@@ -105,10 +112,11 @@ func (p *Pipeline) produce(ctx context.Context, t term, plan Plan, run watermark
 	lap := stopwatch(timings)
 	cache := p.cache
 	if p.set.NoCache {
-		cache = slice.NewCache(0)
+		cache = slice.NewCache(math.MaxInt64) // for this run alone
 	}
+	p.recall(ctx, plan, cache)
 	inputs := plan.slices()
-	built, err := p.builder.Window(ctx, inputs, nil, p.types, cache, p.set.Workers)
+	built, err := p.builder.Window(ctx, inputs, plan.floor(p.set.Program), p.types, cache, p.set.Workers)
 	if err != nil {
 		return sink.Manifest{}, err
 	}
@@ -120,17 +128,26 @@ func (p *Pipeline) produce(ctx context.Context, t term, plan Plan, run watermark
 	if err != nil {
 		return sink.Manifest{}, err
 	}
+	over, err := p.over(ctx, plan, bound)
+	if err != nil {
+		return sink.Manifest{}, err
+	}
+	lap("base")
 	before, unread := p.liveDigests(ctx)
 	if unread != nil && (isOutage(unread) || ctx.Err() != nil) {
 		return sink.Manifest{}, fmt.Errorf("read the live pane's documents: %w", unread)
 	}
 	lap("live")
 	m := p.manifest(t, plan, run, built, bound)
+	m.Pending = over.pending
 	if unread != nil {
 		// They serve the counts alone: a damaged pane must not keep the next from replacing it.
 		m.Checks = append(m.Checks, sink.CheckResult{Name: "compared_to_parent", Detail: "new, changed and left count against nothing: " + unread.Error()})
 	}
-	if err := p.write(ctx, bound, built, before, plan.Watermark, &m); err != nil {
+	if err := p.write(ctx, bound, built, over, before, plan, &m); err != nil {
+		return sink.Manifest{}, err
+	}
+	if m.UnreadSlices, err = p.keepUnread(ctx, plan, built); err != nil {
 		return sink.Manifest{}, err
 	}
 	lap("documents")
@@ -174,6 +191,13 @@ func (p *Pipeline) manifest(t term, plan Plan, run watermark.Run, built slice.Wi
 		ref := p.seen.ref
 		m.Parent = &ref
 	}
+	if len(plan.bases) > 0 {
+		m.Base = plan.bases[0].base()
+		staleness(m.Base, plan.Stale)
+	}
+	if p.seen.live != nil {
+		m = p.lineage(m, plan)
+	}
 	for _, j := range plan.Coverage.Jumps {
 		m.Jumps = append(m.Jumps, sink.Jump{From: sink.At(j.From), At: sink.At(j.At)})
 	}
@@ -191,6 +215,9 @@ func (p *Pipeline) manifest(t term, plan Plan, run watermark.Run, built slice.Wi
 			})
 		}
 	}
+	slices.SortFunc(m.Inputs, func(a, b sink.Input) int {
+		return cmp.Or(a.Partition.Compare(b.Partition.Time), strings.Compare(a.Key, b.Key))
+	})
 	if timeless > 0 {
 		m.Checks = append(m.Checks, sink.CheckResult{
 			Name: "null_event_times", Passed: true, Detail: fmt.Sprintf("%d of %d rows sort first, without an event time", timeless, m.Counts.Rows),
@@ -200,15 +227,16 @@ func (p *Pipeline) manifest(t term, plan Plan, run watermark.Run, built slice.Wi
 }
 
 // write folds the window and writes its files into the run's own prefix.
-func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Window, before *spool.Data, n time.Time, m *sink.Manifest) error {
-	sources := make([]window.Source, len(built.Slices))
+func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Window, over over, before *spool.Data, plan Plan, m *sink.Manifest) error {
+	sources := make([]window.Source, len(built.Slices), len(built.Slices)+len(over.keys))
 	for i, s := range built.Slices {
 		run, err := table.Open(s.Run, s.Run.Size(), bound.Shape())
 		if err != nil {
 			return fmt.Errorf("open slice of %s: %w", text(s.Start), err)
 		}
-		sources[i] = window.Source{Start: s.Start, Run: run, All: true, Windowed: true}
+		sources[i] = window.Source{Start: s.Start, Run: run, All: !plan.Inputs[i].Read, Windowed: true}
 	}
+	sources = append(sources, over.keys...)
 	docs, err := p.writer("part", bound.Schema(), m.RunID, &m.Files)
 	if err != nil {
 		return err
@@ -224,7 +252,7 @@ func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Wi
 		return err
 	}
 	defer d.spool.Abort() // unless it was sealed
-	err = window.Fold(bound, sources, nil, n, func(out window.Documents) error {
+	err = window.Fold(bound, sources, over.base, plan.Watermark, func(out window.Documents) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -33,6 +33,13 @@ func ledgerOf(m sink.Manifest, parent *sink.Manifest, calendar partition.Calenda
 		if old, ok := before[start]; ok && partition.FingerprintOf(old) == mark {
 			continue
 		}
+		if !covers(m, start) {
+			entries = append(entries, watermark.LedgerEntry{
+				Partition: start, Fingerprint: mark.String(), State: partition.Late.String(), RunID: m.RunID, Objects: len(objects), Members: members(objects),
+				Note: objects[0].Key + " came after its base was read; it stays an input until a base has read it",
+			})
+			continue
+		}
 		state := partition.Covered
 		if jumpedOver(m.Jumps, start) {
 			state = partition.SkippedThenCovered
@@ -44,7 +51,14 @@ func ledgerOf(m sink.Manifest, parent *sink.Manifest, calendar partition.Calenda
 	}
 	for start, objects := range before {
 		// All objects of a partition inside the coverage are gone.
-		if _, ok := now[start]; !ok && m.Coverage != nil && start.After(m.Coverage.From.Time) && !start.After(m.Coverage.To.Time) {
+		switch _, ok := now[start]; {
+		case ok:
+		case !covers(m, start) && sameBase(m, *parent) && !covers(*parent, start):
+			entries = append(entries, watermark.LedgerEntry{
+				Partition: start, State: partition.Late.String(), RunID: m.RunID,
+				Note: fmt.Sprintf("%s is gone before a base has read it", objects[0].Key),
+			})
+		case covers(m, start):
 			entries = append(entries, watermark.LedgerEntry{
 				Partition: start, State: partition.Covered.String(), RunID: m.RunID,
 				Note: fmt.Sprintf("all %d objects are gone", len(objects)),
@@ -98,6 +112,24 @@ func neverCovered(gap partition.Range, run string, calendar partition.Calendar) 
 		entries[0].Note = fmt.Sprintf("and all %d partitions before it in %s", rest, gap)
 	}
 	return entries
+}
+
+func covers(m sink.Manifest, start time.Time) bool {
+	return m.Coverage != nil && start.After(m.Coverage.From.Time) && !start.After(m.Coverage.To.Time)
+}
+
+// sameBase says whether two panes fit the same bases.
+func sameBase(a, b sink.Manifest) bool {
+	ids := func(m sink.Manifest) (ids []string) {
+		if m.Base != nil {
+			ids = append(ids, m.Base.Generation)
+		}
+		for _, s := range m.Supports {
+			ids = append(ids, s.Generation)
+		}
+		return ids
+	}
+	return slices.Equal(ids(a), ids(b))
 }
 
 func jumpedOver(jumps []sink.Jump, start time.Time) bool {

@@ -355,3 +355,9 @@ func (d *dice) nap(n int) bool {
 	}
 	return yes
 }
+
+// The tests that use it have no full index.
+func (s *memState) Pins(context.Context, string) ([]watermark.Pin, error) { return nil, nil }
+func (s *memState) Rebuilds(context.Context, string, int, string) ([]watermark.Rebuild, error) {
+	return nil, nil
+}

@@ -33,6 +33,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/scan"
 	"github.com/deltad/deltad/microbatch/slice"
@@ -63,6 +64,8 @@ type State interface {
 	watermark.Intents
 	watermark.Requests
 	watermark.Audit
+	watermark.Rebuilds
+	watermark.Pins
 	StateID(ctx context.Context) (string, error)
 }
 
@@ -80,8 +83,21 @@ type Settings struct {
 	Calendar   partition.Calendar
 	ConfigHash string
 	Program    *index.Program
-	Format     scan.Format
-	ScanLimits scan.Limits
+	// Combiners are the combine fns there are: a base's index is compiled
+	// again with them.
+	Combiners map[string]combine.Builder
+	// Since is the start of the first partition that exists for the pipeline;
+	// zero is no bound.
+	Since time.Time
+	// Full says that the pipeline has a full index: candidates are looked for.
+	Full bool
+	// SupportPrevious is how long after a promotion panes still fit the base
+	// before. RebuildOnStale asks for a rebuild where objects that the base
+	// read are replaced or gone.
+	SupportPrevious time.Duration
+	RebuildOnStale  bool
+	Format          scan.Format
+	ScanLimits      scan.Limits
 	// Row says what a bad row means; ObjectErrors is ObjectFail or ObjectSkip,
 	// SkipAfter the failed runs after which ObjectFail skips (0: never).
 	Row          scan.RowPolicy
@@ -143,6 +159,11 @@ type Pipeline struct {
 	telling   []*slice.Slice // whose rejected rows the run in hand has written
 	garbage   collection
 	seen      memory
+	bases     generations
+	gone      map[string]bool   // objects known to be gone while no listing has them
+	lost      map[ObjectID]bool // carried objects that are gone, slice and all
+	told      map[string]bool   // what was said of bases
+	unfit     map[string]bool   // candidates whose accumulators cannot be joined
 }
 
 // New returns a pipeline; it does no I/O and starts nothing.

@@ -1,12 +1,15 @@
 package microbatch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/microbatch/window"
 	"github.com/deltad/deltad/partition"
@@ -51,6 +54,21 @@ type Facts struct {
 	Quarantined []sink.Passed
 	// Skip holds the objects not to be read, and why.
 	Skip map[ObjectID]string
+	// Lost are carried unread objects that are gone, slice and all.
+	Lost map[ObjectID]bool
+	// Bases are the generations of the full index that the pane must fit: the
+	// one it is computed over, then those still supported. Where the pane is
+	// for a candidate, Promote is set and the candidate is the first; a
+	// refinement keeps all that the live pane supports, Expired those of them
+	// that an advance need not fit any more. Empty without a full index.
+	Bases   []*Generation
+	Expired []*Generation
+	Promote bool
+	// Breaking is how the configuration differs from what Bases[0] was built
+	// with, where the two do not belong together.
+	Breaking []string
+	// Since is the start of the first partition that exists; zero is no bound.
+	Since time.Time
 	// ConfigHash is the configuration's; Force asks for a pane even where
 	// nothing changed; AcceptLoss releases vanished inputs.
 	ConfigHash string
@@ -99,8 +117,18 @@ type Plan struct {
 	Future bool `json:"future,omitempty"`
 	// Vanished are inputs of the live pane that are gone.
 	Vanished []string `json:"vanished"`
-	// Outside are the visible objects before the coverage: candidates for
-	// being late.
+	// Bases are the generations that the pane fits, the one it is computed over
+	// first; Promote says that this makes that one the base. Stale are the
+	// objects that it read and that were replaced or are gone since; Reseen are
+	// the ids of bases whose keys of (cut − D, cut] all belong to the delta,
+	// because such an object lay there.
+	Bases   []string `json:"bases,omitempty"`
+	Promote bool     `json:"promote,omitempty"`
+	Stale   []string `json:"stale,omitempty"`
+	Reseen  []string `json:"reseen,omitempty"`
+	bases   []*Generation
+	// Outside are the visible objects before the coverage that no base has:
+	// candidates for being late. With a base they are inputs, see unread.
 	Outside []partition.Object `json:"-"`
 	// Missed are the inputs that came after settle had passed and their
 	// partition was published: what the setting missed.
@@ -109,31 +137,21 @@ type Plan struct {
 
 // Decide plans a run. It is a pure function of its facts.
 func Decide(rule window.Rule, calendar partition.Calendar, f Facts) (Plan, error) {
-	p := Plan{Kind: Idle, Quarantined: f.Quarantined, Progress: f.Progress, Previous: f.Progress}
-	past := pastOf(f.Live, f.Progress)
-	var err error
-	switch {
-	case f.Live == nil && f.Newest.IsZero():
+	p := Plan{Kind: Idle, Quarantined: f.Quarantined, Progress: f.Progress, Previous: f.Progress, Promote: f.Promote}
+	if f.Live == nil && f.Newest.IsZero() {
 		p.Why = "no visible eligible partition yet"
 		return p, nil
-	case f.Live == nil || f.Newest.After(f.Progress):
-		p.Kind, p.Watermark, p.Progress = Advance, f.Newest, f.Newest
-		skips := !f.Progress.IsZero() && calendar.Next(f.Progress).Before(f.Newest)
-		p.Coverage, err = rule.Advance(past, f.Newest, time.Time{}, skips)
-		p.Why = advanceWhy(f)
-	default:
-		p.Watermark = f.Live.Watermark.Time
-		p.Coverage = rule.Refine(past, p.Watermark, time.Time{})
 	}
-	if errors.Is(err, window.ErrHeld) {
+	if err := p.cover(rule, calendar, f); err != nil {
+		if !errors.Is(err, window.ErrHeld) {
+			return p, err
+		}
 		p.Kind, p.Why = Held, err.Error()
 		return p, nil
 	}
-	if err != nil {
-		return p, err
-	}
 	p.split(f)
 	p.missed(f)
+	p.stale(rule, f)
 	if p.Kind != Advance {
 		if f.Listed.To.Before(p.Watermark) {
 			p.Kind, p.Future = Held, true
@@ -146,6 +164,15 @@ func Decide(rule window.Rule, calendar partition.Calendar, f Facts) (Plan, error
 		}
 		p.Kind = Refine
 	}
+	if f.Promote {
+		p.Why = fmt.Sprintf("base %s, cut at %s, is ready", f.Bases[0].ID, text(f.Bases[0].Cut))
+	}
+	if len(f.Breaking) > 0 {
+		p.Kind = Held
+		p.Why = "the configuration breaks with that of the base: " + strings.Join(f.Breaking, "; ") +
+			"; deltas wait until a rebuild with this configuration (`deltad rebuild`) is promoted"
+		return p, nil
+	}
 	p.vanished(f)
 	if n, all := len(p.Vanished), inputCount(f.Live); tooManyGone(n, all) && !f.AcceptLoss {
 		p.Kind = Held
@@ -153,6 +180,27 @@ func Decide(rule window.Rule, calendar partition.Calendar, f Facts) (Plan, error
 			n, all, p.Vanished[0])
 	}
 	return p, nil
+}
+
+// cover decides between an advance and a refinement, and what the pane speaks
+// for.
+func (p *Plan) cover(rule window.Rule, calendar partition.Calendar, f Facts) (err error) {
+	past := pastOf(f.Live, f.Progress)
+	p.bases = f.Bases
+	if f.Live == nil || f.Newest.After(f.Progress) {
+		p.Kind, p.Watermark, p.Progress = Advance, f.Newest, f.Newest
+		p.bases = slices.DeleteFunc(slices.Clone(f.Bases), func(g *Generation) bool { return slices.Contains(f.Expired, g) })
+		skips := !f.Progress.IsZero() && calendar.Next(f.Progress).Before(f.Newest)
+		p.Coverage, err = rule.Advance(past, f.Newest, oldestCut(p.bases), skips)
+		p.Why = advanceWhy(f)
+	} else {
+		p.Watermark = f.Live.Watermark.Time
+		p.Coverage = rule.Refine(past, p.Watermark, oldestCut(p.bases))
+	}
+	for _, g := range p.bases {
+		p.Bases = append(p.Bases, g.ID)
+	}
+	return err
 }
 
 // tooManyGone says whether so many inputs vanished at once that a person has
@@ -187,38 +235,74 @@ func inputCount(live *sink.Manifest) int {
 	return len(live.Inputs)
 }
 
+func (f Facts) liveInputs() []sink.Input {
+	if f.Live == nil {
+		return nil
+	}
+	return f.Live.Inputs
+}
+
 // split sorts the listed objects into inputs, skipped ones and those outside.
+// Objects of one partition are read as one, those apart that the base read,
+// and so are unread objects outside the coverage, each of which may be
+// carried for long after the others are read.
 func (p *Plan) split(f Facts) {
-	byStart := map[time.Time]*Input{}
+	groups := map[group]*Input{}
 	for _, o := range f.Objects {
-		switch why, skipped := f.Skip[idOf(o)]; {
-		case !p.Coverage.Contains(o.Partition):
-			if !o.Partition.After(p.Coverage.From) && !inGap(p.Coverage.Gaps, o.Partition) {
+		covered := p.Coverage.Contains(o.Partition)
+		if o.Partition.Before(f.Since) || !covered && o.Partition.After(p.Watermark) {
+			continue
+		}
+		if !covered && !p.unread(o) {
+			if len(p.bases) == 0 && !inGap(p.Coverage.Gaps, o.Partition) {
 				p.Outside = append(p.Outside, o)
 			}
-		case skipped:
+			continue
+		}
+		if why, skipped := f.Skip[idOf(o)]; skipped {
 			p.Skipped = append(p.Skipped, sink.Passed{
 				Key: o.Key, Partition: sink.AtPtr(o.Partition), ETag: o.ETag, Bytes: o.Size, Reason: why,
 			})
-		default:
-			in := byStart[o.Partition]
-			if in == nil {
-				in = &Input{Input: slice.Input{Start: o.Partition}}
-				byStart[o.Partition] = in
-			}
-			in.Objects = append(in.Objects, o)
+			continue
 		}
+		p.add(groups, o)
 	}
-	for _, in := range byStart {
+	for _, o := range p.carried(f) {
+		p.add(groups, o)
+	}
+	for _, in := range groups {
 		slices.SortFunc(in.Objects, func(a, b partition.Object) int { return strings.Compare(a.Key, b.Key) })
 		p.Inputs = append(p.Inputs, *in)
 		if p.Kind == Advance && in.Start.After(f.Progress) && in.Start.Before(p.Watermark) && !f.Progress.IsZero() {
 			p.Skips = append(p.Skips, in.Start)
 		}
 	}
-	slices.SortFunc(p.Inputs, func(a, b Input) int { return a.Start.Compare(b.Start) })
+	slices.SortFunc(p.Inputs, func(a, b Input) int {
+		return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Objects[0].Key, b.Objects[0].Key))
+	})
 	slices.SortFunc(p.Skips, time.Time.Compare)
+	p.Skips = slices.CompactFunc(p.Skips, time.Time.Equal)
 	slices.SortFunc(p.Skipped, func(a, b sink.Passed) int { return strings.Compare(a.Key, b.Key) })
+}
+
+// group says which objects are read as one input.
+type group struct {
+	start time.Time
+	read  bool
+	alone string
+}
+
+func (p *Plan) add(groups map[group]*Input, o partition.Object) {
+	g := group{start: o.Partition, read: len(p.bases) > 0 && p.bases[0].Read(o)}
+	if !p.Coverage.Contains(o.Partition) {
+		g.alone = o.Key
+	}
+	in := groups[g]
+	if in == nil {
+		in = &Input{Input: slice.Input{Start: o.Partition}, Read: g.read}
+		groups[g] = in
+	}
+	in.Objects = append(in.Objects, o)
 }
 
 // missed finds what was not there when its partition was first published.
@@ -246,6 +330,9 @@ func (p *Plan) missed(f Facts) {
 // refineWhy is the refine rule: why a new pane at the same watermark is due,
 // or nothing.
 func refineWhy(p Plan, f Facts) string {
+	if f.Promote {
+		return "a base is ready"
+	}
 	if f.Live.ConfigHash != f.ConfigHash {
 		return "the configuration changed"
 	}
@@ -272,7 +359,7 @@ func refineWhy(p Plan, f Facts) string {
 		}
 	}
 	for _, s := range f.Live.Skipped {
-		if s.Partition != nil && p.Coverage.Contains(s.Partition.Time) && !slices.ContainsFunc(p.Skipped, func(o sink.Passed) bool { return o.Key == s.Key }) &&
+		if s.Partition != nil && f.Listed.Contains(s.Partition.Time) && p.wants(s.Key, s.Partition.Time) && !slices.ContainsFunc(p.Skipped, func(o sink.Passed) bool { return o.Key == s.Key }) &&
 			!slices.ContainsFunc(f.Objects, func(o partition.Object) bool { return o.Key == s.Key }) {
 			return s.Key + ", which was skipped, is gone"
 		}
@@ -318,4 +405,12 @@ func (p Plan) slices() []slice.Input {
 		out[i] = in.Input
 	}
 	return out
+}
+
+// floor are the types that the slices must be built at, at least: the base's.
+func (p Plan) floor(program *index.Program) []column.Type {
+	if len(p.bases) == 0 {
+		return nil
+	}
+	return program.TypesFor(p.bases[0].Bound)
 }

@@ -190,9 +190,12 @@ func (p *Pipeline) publication(run watermark.Run, ref sink.Ref, m sink.Manifest,
 	if counts, err := json.Marshal(m.Counts); err == nil {
 		pub.Counts = counts
 	}
-	if m.Reason == sink.Reset {
-		pub.Intent = run.ID // a reset's run has the id of its intent
+	switch m.Reason {
+	case sink.Reset, sink.Rollback:
+		pub.Intent = run.ID // such a run has the id of its intent
 		pub.Ledger = nil
+	case sink.Promote:
+		pub.Promoted = m.Base.Generation
 	}
 	return pub
 }

@@ -24,8 +24,9 @@ type StepOptions struct {
 	Retry bool
 	// Force makes a new pane even where nothing changed; it implies Retry.
 	Force bool
-	// KeepGarbage leaves garbage collection to another step.
-	KeepGarbage bool
+	// KeepGarbage leaves garbage collection to another step, KeepBase the
+	// promotion of a candidate.
+	KeepGarbage, KeepBase bool
 }
 
 // step takes one step at now under a lease. It never panics; its error is in
@@ -145,11 +146,15 @@ func (p *Pipeline) run(ctx context.Context, t term, row watermark.Pipeline, now 
 		if !isOutage(err) && !isFenced(err) && ctx.Err() == nil {
 			p.backoff.failed(sign, err)
 		}
+		if p.unfitting(ctx, plan, err) || p.lose(plan, err) {
+			return true, err
+		}
 		return p.objectFaults(ctx, t, run.ID, err)
 	}
 	p.backoff.reset()
 	p.published(d, plan, r)
 	p.forgive(ctx, t, sv.failing, plan)
+	p.afterwards(ctx, plan)
 	if !o.KeepGarbage {
 		p.collect(ctx)
 	}

@@ -28,7 +28,10 @@ type survey struct {
 // survey lists what a plan needs. It writes nothing.
 func (p *Pipeline) survey(ctx context.Context, now time.Time, o StepOptions) (survey, error) {
 	s := survey{facts: Facts{Now: now, Live: p.seen.live, Progress: p.progress(), ConfigHash: p.set.ConfigHash, Settle: p.set.Lister.Eligibility().Settle}}
-	s.facts.AcceptLoss, s.facts.Force = o.AcceptLoss, o.Force
+	s.facts.AcceptLoss, s.facts.Force, s.facts.Since, s.facts.Lost = o.AcceptLoss, o.Force, p.set.Since, p.lost
+	if err := p.surveyBases(ctx, now, o, &s.facts); err != nil {
+		return s, err
+	}
 	after, ok, err := p.listFrom(ctx, now, &s)
 	if err != nil || !ok {
 		return s, err
@@ -39,9 +42,10 @@ func (p *Pipeline) survey(ctx context.Context, now time.Time, o StepOptions) (su
 	s.calls += s.listing.Calls
 	s.facts.Listed = s.listing.Range
 	s.facts.Objects = s.listing.Inputs(s.listing.Range)
-	if s.listing.Newest != nil {
-		s.facts.Newest = *s.listing.Newest
+	if newest := s.listing.Newest; newest != nil && !newest.Before(p.set.Since) {
+		s.facts.Newest = *newest
 	}
+	p.mayPromote(&s.facts)
 	s.facts.Quarantined = nil // the listing reports again what finding the newest met
 	for _, q := range s.listing.Quarantined {
 		s.facts.Quarantined = append(s.facts.Quarantined, passed(q))
@@ -58,19 +62,24 @@ func (p *Pipeline) survey(ctx context.Context, now time.Time, o StepOptions) (su
 // with the window and not with the absence. ok is false where there is
 // nothing to list.
 func (p *Pipeline) listFrom(ctx context.Context, now time.Time, s *survey) (after time.Time, ok bool, err error) {
-	rule := p.set.Rule
+	rule, oldest := p.set.Rule, oldestCut(s.facts.Bases)
 	reach := max(rule.Size, rule.Longest)
 	live := p.seen.live
+	defer func() {
+		if ok && after.Before(p.set.Since) {
+			after = p.set.Since.Add(-time.Nanosecond) // the first partition is included
+		}
+	}()
 	if live != nil {
 		// The live pane may have been made under another rule, and progress may
 		// have been reset; nothing before window.max is ever covered.
-		from := rule.Refine(pastOf(live, p.progress()), live.Watermark.Time, time.Time{}).From
+		from := rule.Refine(pastOf(live, p.progress()), live.Watermark.Time, oldest).From
 		for _, t := range []time.Time{live.Coverage.From.Time, p.progress()} {
 			if t.Before(from) {
 				from = t
 			}
 		}
-		if limit := live.Watermark.Add(-max(rule.Max, reach)); from.Before(limit) {
+		if limit := live.Watermark.Add(-max(rule.Max, reach)); oldest.IsZero() && from.Before(limit) {
 			from = limit
 		}
 		// After a reset the next pane may lie anywhere before the live one, far
@@ -93,16 +102,25 @@ func (p *Pipeline) listFrom(ctx context.Context, now time.Time, s *survey) (afte
 		return after, false, nil
 	}
 	s.facts.Quarantined = nil // the listing reports them
+	if found.Newest != nil && found.Newest.Before(p.set.Since) {
+		found.Newest = nil
+		if live == nil {
+			return after, false, nil
+		}
+	}
 	if live == nil {
 		return found.Newest.Add(-reach - 2*rule.Size), true, nil
 	}
 	n := live.Watermark.Time
-	cover := rule.Refine(pastOf(live, p.progress()), n, time.Time{})
+	cover := rule.Refine(pastOf(live, p.progress()), n, oldest)
 	if found.Newest != nil && found.Newest.After(p.progress()) {
-		cover, err = rule.Advance(pastOf(live, p.progress()), *found.Newest, time.Time{}, true)
+		cover, err = rule.Advance(pastOf(live, p.progress()), *found.Newest, oldest, true)
 		if errors.Is(err, window.ErrHeld) {
 			err = nil // the plan says so from the newest partition alone
 			cover.From = found.Newest.Add(-rule.Size)
+		}
+		if limit := rule.Refine(pastOf(live, p.progress()), n, oldest).From; !oldest.IsZero() && limit.Before(cover.From) {
+			cover.From = limit // what an advance need not fit any more, its refinement does
 		}
 	}
 	return cover.From.Add(-2 * rule.Size), true, err
@@ -145,46 +163,64 @@ func (p *Pipeline) skips(ctx context.Context, s *survey) error {
 // the answers so far hold the pipeline anyway.
 const confirmBatch = 200
 
-// confirmGone asks by name for the inputs of the live pane that the listing
-// lacks: one that is still there stays an input, because a listing may lag.
-// Once so many are gone that the plan is held, the others need no asking.
+// confirmGone asks by name for the inputs of the live pane, and for what its
+// bases read, where the listing lacks them: one that is still there stays an
+// input, because a listing may lag. Once so many inputs are gone that the plan
+// is held, the others need no asking. What was found to be gone is not asked
+// for again before the listing has it.
 func (p *Pipeline) confirmGone(ctx context.Context, s *survey) error {
-	if s.facts.Live == nil {
-		return nil
-	}
 	there := make(map[string]bool, len(s.facts.Objects))
 	for _, o := range s.facts.Objects {
 		there[o.Key] = true
 	}
-	var missing []sink.Input
+	for key := range p.gone {
+		if there[key] {
+			delete(p.gone, key)
+		}
+	}
+	inputs := s.facts.liveInputs()
+	missing := map[string]sink.Input{}
 	var keys []string
-	for _, in := range s.facts.Live.Inputs {
-		if !there[in.Key] && s.facts.Listed.Contains(in.Partition.Time) {
-			missing, keys = append(missing, in), append(keys, in.Key)
+	note := func(in sink.Input) {
+		if _, known := missing[in.Key]; !known && !there[in.Key] && !p.gone[in.Key] && s.facts.Listed.Contains(in.Partition.Time) {
+			missing[in.Key], keys = in, append(keys, in.Key)
+		}
+	}
+	for _, in := range inputs {
+		note(in)
+	}
+	asked := len(keys)
+	for _, g := range s.facts.Bases {
+		for _, in := range g.Within(s.facts.Listed) {
+			note(in)
 		}
 	}
 	if len(keys) == 0 {
 		return nil
 	}
-	gone := map[string]bool{}
-	for batch := range slices.Chunk(keys, confirmBatch) {
+	gone := 0
+	for at := 0; at < len(keys); at += confirmBatch {
+		batch := keys[at:min(at+confirmBatch, len(keys))]
 		confirmed, err := p.set.Lister.ConfirmGone(ctx, batch)
 		if err != nil {
-			return fmt.Errorf("look for %d inputs that the listing lacks: %w", len(keys), err)
+			return fmt.Errorf("look for %d objects that the listing lacks: %w", len(keys), err)
 		}
 		for _, key := range confirmed {
-			gone[key] = true
+			delete(missing, key)
+			if p.gone == nil {
+				p.gone = map[string]bool{}
+			}
+			p.gone[key] = true
 		}
-		if tooManyGone(len(gone), len(s.facts.Live.Inputs)) && !s.facts.AcceptLoss {
+		gone += len(confirmed)
+		if at < asked && tooManyGone(gone, len(inputs)) && !s.facts.AcceptLoss {
 			return nil
 		}
 	}
 	for _, in := range missing {
-		if !gone[in.Key] {
-			s.facts.Objects = append(s.facts.Objects, partition.Object{
-				Key: in.Key, ETag: in.ETag, Size: in.Bytes, Partition: in.Partition.Time,
-			})
-		}
+		s.facts.Objects = append(s.facts.Objects, partition.Object{
+			Key: in.Key, ETag: in.ETag, Size: in.Bytes, Partition: in.Partition.Time,
+		})
 	}
 	slices.SortFunc(s.facts.Objects, func(a, b partition.Object) int { return strings.Compare(a.Key, b.Key) })
 	return nil

@@ -224,6 +224,12 @@ func idOf(key string) string {
 	return ""
 }
 
+// RunOf is the run of a delta manifest's key, or "".
+func RunOf(key string) string {
+	_, id, _, _ := parseManifestKey(key)
+	return id
+}
+
 // parseManifestKey splits the key of a delta manifest; side is set for the side files that belong to one.
 func parseManifestKey(key string) (version int64, runID string, side, ok bool) {
 	name, found := strings.CutPrefix(key, manifestPrefix)

@@ -234,21 +234,21 @@ func TestCacheKeepsToItsBudget(t *testing.T) {
 	c := NewCache(3000)
 	id := func(i byte) ID { return ID{i} }
 	for i := range byte(5) {
-		c.put(id(i), &Slice{Run: dataOf(t, 400)}) // 912 each by weight
+		c.Put(id(i), &Slice{Run: dataOf(t, 400)}) // 912 each by weight
 	}
-	if c.get(id(0)) != nil || c.get(id(1)) != nil || c.get(id(2)) == nil || c.get(id(4)) == nil {
+	if c.Get(id(0)) != nil || c.Get(id(1)) != nil || c.Get(id(2)) == nil || c.Get(id(4)) == nil {
 		t.Error("want the three newest")
 	}
-	c.get(id(2))
-	c.put(id(5), &Slice{Run: dataOf(t, 400)})
-	if c.get(id(2)) == nil || c.get(id(3)) != nil {
+	c.Get(id(2))
+	c.Put(id(5), &Slice{Run: dataOf(t, 400)})
+	if c.Get(id(2)) == nil || c.Get(id(3)) != nil {
 		t.Error("want the one used lately kept")
 	}
-	c.put(id(5), &Slice{Run: dataOf(t, 1<<20)})
-	if c.get(id(5)) == nil || c.mu.order.Len() != 1 || c.mu.used < 1<<20 {
+	c.Put(id(5), &Slice{Run: dataOf(t, 1<<20)})
+	if c.Get(id(5)) == nil || c.mu.order.Len() != 1 || c.mu.used < 1<<20 {
 		t.Errorf("%d slices of %d bytes, want only the newest", c.mu.order.Len(), c.mu.used)
 	}
-	c.put(id(5), &Slice{Run: dataOf(t, 0)})
+	c.Put(id(5), &Slice{Run: dataOf(t, 0)})
 	if c.mu.used != weight(&Slice{Run: dataOf(t, 0)}) {
 		t.Errorf("%d bytes in use after a replacement", c.mu.used)
 	}
@@ -264,10 +264,10 @@ func TestCacheHoldsTheWindowAlone(t *testing.T) {
 	}
 	left, former, now := input(0, "1"), input(1, "1"), input(1, "2")
 	for _, in := range []Input{left, former, now} {
-		c.put(IDOf(in), &Slice{Start: in.Start, Run: &spool.Data{}})
+		c.Put(IDOf(in), &Slice{Start: in.Start, Run: &spool.Data{}})
 	}
 	c.Keep([]Input{now})
-	if c.get(IDOf(left)) != nil || c.get(IDOf(former)) != nil || c.get(IDOf(now)) == nil {
+	if c.Get(IDOf(left)) != nil || c.Get(IDOf(former)) != nil || c.Get(IDOf(now)) == nil {
 		t.Errorf("the cache holds %d slices", c.mu.order.Len())
 	}
 	if c.mu.used != weight(&Slice{Run: &spool.Data{}}) {

@@ -23,12 +23,13 @@ import (
 // slice, because a wider column elsewhere in the window makes it due again.
 type ID [sha256.Size]byte
 
+// IDOf names the slice of an input.
 func IDOf(in Input) ID {
 	mark := partition.FingerprintOf(in.Objects)
 	return sha256.Sum256([]byte(in.Start.UTC().Format(time.RFC3339Nano) + hex.EncodeToString(mark[:])))
 }
 
-// sliceCache keeps recently used slices up to a budget in bytes; whether they
+// Cache keeps recently used slices up to a budget in bytes; whether they
 // are in memory is for their spools to decide. It is safe for concurrent use, and any slice may be missing at any time.
 type Cache struct {
 	budget int64
@@ -45,13 +46,16 @@ type cached struct {
 	slice *Slice
 }
 
+// NewCache returns an empty cache of slices of so many bytes together; the
+// newest is kept whatever its size.
 func NewCache(budget int64) *Cache {
 	c := &Cache{budget: budget}
 	c.mu.order, c.mu.byID = list.New(), map[ID]*list.Element{}
 	return c
 }
 
-func (c *Cache) get(id ID) *Slice {
+// Get returns a cached slice, or nil.
+func (c *Cache) Get(id ID) *Slice {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.mu.byID[id]
@@ -62,7 +66,8 @@ func (c *Cache) get(id ID) *Slice {
 	return e.Value.(*cached).slice
 }
 
-func (c *Cache) put(id ID, s *Slice) {
+// Put caches a slice.
+func (c *Cache) Put(id ID, s *Slice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e, ok := c.mu.byID[id]; ok {
@@ -75,7 +80,7 @@ func (c *Cache) put(id ID, s *Slice) {
 	}
 }
 
-// keep drops the slices that are not of these inputs: partitions that left the
+// Keep drops the slices that are not of these inputs: partitions that left the
 // window and former versions of those in it. Without it the cache would fill
 // its budget with what no run can use.
 func (c *Cache) Keep(inputs []Input) {
@@ -123,7 +128,7 @@ func (s *Builder) Window(ctx context.Context, inputs []Input, floor, hint []colu
 	w := Window{Slices: make([]*Slice, len(inputs))}
 	var due []int
 	for i, in := range inputs {
-		if w.Slices[i] = cache.get(IDOf(in)); w.Slices[i] == nil {
+		if w.Slices[i] = cache.Get(IDOf(in)); w.Slices[i] == nil {
 			due = append(due, i)
 		} else {
 			w.Reused++
@@ -175,7 +180,7 @@ func (s *Builder) buildAll(ctx context.Context, inputs []Input, due []int, hint 
 				return nil
 			}
 			out[i] = slice
-			cache.put(IDOf(inputs[i]), slice)
+			cache.Put(IDOf(inputs[i]), slice)
 			return nil
 		})
 	}

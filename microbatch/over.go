@@ -1,0 +1,204 @@
+package microbatch
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/deltad/deltad/microbatch/index"
+	"github.com/deltad/deltad/microbatch/slice"
+	"github.com/deltad/deltad/microbatch/source"
+	"github.com/deltad/deltad/microbatch/spool"
+	"github.com/deltad/deltad/microbatch/window"
+	"github.com/deltad/deltad/sink"
+	"github.com/deltad/deltad/store"
+)
+
+// over is what a pane is folded over beside its slices.
+type over struct {
+	base    *window.Base
+	keys    []window.Source // keys that belong to the pane whatever the slices have
+	pending []string        // fields over all that the base has no accumulators of
+}
+
+// over fetches what a plan's bases lend to a pane.
+func (p *Pipeline) over(ctx context.Context, plan Plan, bound *index.Bound) (over, error) {
+	var o over
+	if len(plan.bases) == 0 {
+		return o, nil
+	}
+	join, err := bound.JoinBase(plan.bases[0].Bound)
+	if err != nil {
+		return o, fmt.Errorf("join base %s: %w", plan.bases[0].ID, err)
+	}
+	run, err := p.accumulatorsOf(ctx, plan.bases[0])
+	if err != nil {
+		return o, err
+	}
+	o.base = &window.Base{Run: run, Join: join}
+	o.pending = p.set.Program.Since(plan.bases[0].Bound).Pending
+	for _, g := range plan.bases {
+		for _, id := range plan.Reseen {
+			if id != g.ID {
+				continue
+			}
+			keys, err := p.seenBy(ctx, g)
+			if err != nil {
+				return o, err
+			}
+			if keys != nil {
+				o.keys = append(o.keys, window.Source{Start: g.Cut, Run: keys})
+			}
+		}
+	}
+	return o, nil
+}
+
+// lineage is the manifest with what follows from the parent's: the bases that
+// the pane fits beside its own, and those that were left.
+func (p *Pipeline) lineage(m sink.Manifest, plan Plan) sink.Manifest {
+	now := time.Now()
+	switch {
+	case plan.Promote:
+		return sink.Leave(m, *p.seen.live, p.seen.ref, now, now.Add(p.set.SupportPrevious))
+	case plan.Kind == Advance:
+		m = sink.Inherit(m, *p.seen.live, now)
+	default:
+		m = sink.Inherit(m, *p.seen.live, time.Time{})
+	}
+	// The plan was made at the trigger: what it does not fit is not supported.
+	var fits []sink.Support
+	for _, s := range m.Supports {
+		for _, g := range plan.bases[min(1, len(plan.bases)):] {
+			if g.ID == s.Generation {
+				fits = append(fits, s)
+			}
+		}
+	}
+	m.Supports = fits
+	return m
+}
+
+// recall fetches the slices of carried objects that the live pane kept, so
+// that the objects need not be there any more. What cannot be fetched is read
+// from its object.
+func (p *Pipeline) recall(ctx context.Context, plan Plan, cache *slice.Cache) {
+	if p.seen.live == nil {
+		return
+	}
+	due := false
+	for _, in := range plan.Inputs {
+		due = due || !plan.Coverage.Contains(in.Start) && cache.Get(slice.IDOf(in.Input)) == nil
+	}
+	if !due {
+		return
+	}
+	for _, f := range p.seen.live.UnreadSlices {
+		s, err := p.readSlice(ctx, f)
+		if err != nil {
+			p.set.Log.Warn("slice of an unread object not read", zap.String("pipeline", p.set.Name), zap.String("object", f.Key), zap.Error(err))
+			continue
+		}
+		if id := slice.IDOf(s.Input()); cache.Get(id) == nil {
+			cache.Put(id, s)
+		}
+	}
+}
+
+func (p *Pipeline) readSlice(ctx context.Context, f sink.StateFile) (*slice.Slice, error) {
+	b, err := p.set.Sink.ReadState(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	out := spool.New(p.set.TempDir, p.set.Memory)
+	if _, err := out.Write(b); err != nil {
+		out.Abort()
+		return nil, err
+	}
+	data, err := out.Seal()
+	if err != nil {
+		return nil, err
+	}
+	defer data.Close()
+	return slice.Decode(data, data.Size(), p.set.TempDir, p.set.Memory)
+}
+
+// keepUnread writes the slices of the inputs outside the coverage, whose
+// objects may go before a base has read them.
+func (p *Pipeline) keepUnread(ctx context.Context, plan Plan, built slice.Window) ([]sink.StateFile, error) {
+	var files []sink.StateFile
+	for i, in := range plan.Inputs {
+		if plan.Coverage.Contains(in.Start) {
+			continue
+		}
+		f, err := p.writeSlice(ctx, built.Slices[i])
+		if err != nil {
+			return nil, fmt.Errorf("keep the slice of %s: %w", in.Objects[0].Key, err)
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// writeSlice puts a slice under the hash of its content.
+func (p *Pipeline) writeSlice(ctx context.Context, s *slice.Slice) (f sink.StateFile, err error) {
+	out := spool.New(p.set.TempDir, p.set.Memory)
+	sum := newSummer(out)
+	if err := s.Encode(sum); err != nil {
+		out.Abort()
+		return f, err
+	}
+	data, err := out.Seal()
+	if err != nil {
+		return f, err
+	}
+	defer data.Close()
+	hash := hex.EncodeToString(sum.hash.Sum(nil))
+	f = sink.StateFile{Key: sink.SliceKey(hash), Bytes: data.Size(), SHA256: hash}
+	for _, o := range s.Objects {
+		f.Rows += o.Rows
+	}
+	if live := p.seen.live; live != nil && slices.Contains(live.UnreadSlices, f) {
+		return f, nil // written by an earlier run, and kept because the live pane names it
+	}
+	return f, p.set.Sink.PutState(ctx, f.Key, sectionOf(data), hash)
+}
+
+// lose notes the carried objects that a run could not read because they are
+// gone: slice and object, so nothing is left of them. again says that there
+// are such, and that the step is to start over without them.
+func (p *Pipeline) lose(plan Plan, err error) (again bool) {
+	for _, f := range objectsIn(err) {
+		if plan.Coverage.Contains(f.Object.Partition) || !errors.Is(f.Err, store.ErrNotFound) && !errors.Is(f.Err, source.ErrChanged) {
+			continue
+		}
+		if p.lost == nil {
+			p.lost = map[ObjectID]bool{}
+		}
+		p.lost[idOf(f.Object)], again = true, true
+		p.set.Log.Error("unread object lost", zap.String("pipeline", p.set.Name), zap.String("object", f.Object.Key),
+			zap.Time("partition", f.Object.Partition), zap.String("why", "it is gone from the source before a base has read it, and so is its slice"))
+	}
+	return again
+}
+
+// objectsIn are the objects that an error names, whatever happened to them.
+func objectsIn(err error) []*slice.ObjectError {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []*slice.ObjectError
+		for _, e := range joined.Unwrap() {
+			out = append(out, objectsIn(e)...)
+		}
+		return out
+	}
+	var o *slice.ObjectError
+	if errors.As(err, &o) {
+		return []*slice.ObjectError{o}
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package microbatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/deltad/deltad/microbatch/index"
+	"github.com/deltad/deltad/microbatch/window"
+	"github.com/deltad/deltad/sink"
+	"github.com/deltad/deltad/watermark"
+)
+
+// surveyBases opens the bases that a plan is made over: those of the live
+// pane, or a candidate that may be promoted and the base that it replaces.
+func (p *Pipeline) surveyBases(ctx context.Context, now time.Time, o StepOptions, f *Facts) error {
+	live, err := p.basesOf(ctx, p.seen.live)
+	if err != nil {
+		return err
+	}
+	f.Bases, f.Expired = live, nil
+	if p.seen.live != nil {
+		for i, s := range p.seen.live.Supports {
+			if !s.Until.After(now) {
+				f.Expired = append(f.Expired, live[i+1])
+			}
+		}
+	}
+	f.Breaking = breaking(p.set.Program, f.Bases)
+	if p.seen.live == nil || !p.set.Full || o.KeepBase {
+		return nil
+	}
+	candidate, err := p.candidate(ctx)
+	if err != nil || candidate == nil {
+		return err
+	}
+	if b := p.set.Program.Since(candidate.Bound).Breaking; len(b) > 0 {
+		p.tellOnce(candidate.ID, "candidate was built with another configuration", strings.Join(b, "; "))
+		return nil
+	}
+	f.Promote, f.Breaking, f.Expired = true, nil, nil
+	f.Bases = []*Generation{candidate}
+	if len(live) > 0 && p.set.SupportPrevious > 0 {
+		f.Bases = append(f.Bases, live[0])
+	}
+	return nil
+}
+
+// breaking is how a program breaks with the base of a pane.
+func breaking(program *index.Program, bases []*Generation) []string {
+	if len(bases) == 0 {
+		return nil
+	}
+	return program.Since(bases[0].Bound).Breaking
+}
+
+// candidate is the generation that is to be promoted, nil if there is none.
+func (p *Pipeline) candidate(ctx context.Context) (*Generation, error) {
+	r, err := p.set.State.ReadyRebuild(ctx, p.set.Name)
+	if errors.Is(err, watermark.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for a candidate base: %w", err)
+	}
+	if b := p.seen.head.Base; b != nil && b.Generation == r.ID || p.unfit[r.ID] {
+		return nil, nil
+	}
+	g, err := p.generation(ctx, r.ID, sink.Ref{Manifest: r.Manifest.Key, SHA256: r.Manifest.SHA256})
+	if err == nil || isOutage(err) || ctx.Err() != nil {
+		return g, err
+	}
+	// A damaged candidate must not keep the deltas from going on.
+	p.reject(r.ID, err)
+	return nil, nil
+}
+
+// reject leaves a candidate alone until the process ends or a newer one comes.
+func (p *Pipeline) reject(id string, why error) {
+	if p.unfit == nil {
+		p.unfit = map[string]bool{}
+	}
+	p.unfit[id] = true
+	p.tellOnce(id, "candidate cannot be promoted", why.Error())
+}
+
+// mayPromote takes a candidate out of the facts where no pane can be made over
+// it yet: its cut lies beyond what is there, or progress was set back and no
+// partition beyond it is there.
+func (p *Pipeline) mayPromote(f *Facts) {
+	if !f.Promote {
+		return
+	}
+	n, ahead := f.Live.Watermark.Time, f.Newest.After(f.Progress)
+	if ahead {
+		n = f.Newest
+	}
+	if !n.Before(f.Bases[0].Cut) && (ahead || f.Progress.Equal(f.Live.Watermark.Time)) {
+		return
+	}
+	p.tellOnce(f.Bases[0].ID, "candidate waits for a partition", "newer than "+text(n))
+	f.Promote, f.Bases = false, f.Bases[1:]
+	f.Breaking = breaking(p.set.Program, f.Bases)
+}
+
+// tellOnce logs something about a base, and not again before the process ends.
+func (p *Pipeline) tellOnce(id, what, why string) {
+	if p.told == nil {
+		p.told = map[string]bool{}
+	}
+	if p.told[id+what] {
+		return
+	}
+	p.told[id+what] = true
+	p.set.Log.Warn(what, zap.String("pipeline", p.set.Name), zap.String("base", id), zap.String("why", why))
+}
+
+// sinceRebuild is how long after a rebuild ended without a candidate another
+// one is asked for by deltad itself.
+const sinceRebuild = time.Hour
+
+// askRebuild asks for a full rebuild, unless one is going on, waits to be
+// promoted or has just failed. It is best effort: the next pane asks again.
+func (p *Pipeline) askRebuild(ctx context.Context, cause, why string) {
+	if !p.set.Full {
+		return
+	}
+	newest, err := p.set.State.Rebuilds(ctx, p.set.Name, 1, "")
+	if err == nil && len(newest) > 0 {
+		switch r := newest[0]; r.State {
+		case watermark.RebuildQueued, watermark.RebuildRunning, watermark.RebuildCandidate, watermark.RebuildHeld:
+			return
+		default:
+			if b := p.seen.live; time.Since(r.FinishedAt) < sinceRebuild && (b == nil || b.Base == nil || b.Base.Generation != r.ID) {
+				return
+			}
+		}
+	}
+	if err == nil {
+		_, err = p.set.State.CreateRebuild(ctx, watermark.Rebuild{ID: p.set.NewID(), Pipeline: p.set.Name, Cause: cause, Reason: why})
+	}
+	var open *watermark.RebuildOpenError
+	switch {
+	case errors.As(err, &open):
+	case err != nil:
+		p.set.Log.Warn("rebuild not asked for", zap.String("pipeline", p.set.Name), zap.String("cause", cause), zap.Error(err))
+	default:
+		p.set.Log.Error("full rebuild asked for", zap.String("pipeline", p.set.Name), zap.String("cause", cause), zap.String("why", why))
+	}
+}
+
+// unfitting says that a candidate cannot be promoted because its accumulators
+// cannot be joined, and that the step is to start over without it. Where that
+// is so of the live base, a rebuild is asked for: until it is promoted the last
+// pane stays.
+func (p *Pipeline) unfitting(ctx context.Context, plan Plan, err error) (again bool) {
+	var retyped *index.RetypedError
+	switch {
+	case plan.Promote && (errors.As(err, &retyped) || errors.Is(err, sink.ErrCondemned) || errors.Is(err, sink.ErrCorrupt)):
+		p.backoff.reset()
+		p.reject(plan.bases[0].ID, err)
+		return true
+	case errors.As(err, &retyped):
+		p.askRebuild(ctx, watermark.RebuildTypes, retyped.Error())
+	}
+	return false
+}
+
+// afterwards asks for the rebuilds that a published pane shows to be due, and
+// lets go of the bases that no pane is computed over any more.
+func (p *Pipeline) afterwards(ctx context.Context, plan Plan) {
+	p.bases.keep(plan.bases)
+	switch {
+	case plan.Coverage.Beyond && p.set.Rule.OnGap == window.Rebuild:
+		p.askRebuild(ctx, watermark.RebuildGap, fmt.Sprintf("coverage %s is longer than window.max %s", plan.Coverage.Range, p.set.Rule.Max))
+	case len(plan.Stale) > 0 && p.set.RebuildOnStale:
+		p.askRebuild(ctx, watermark.RebuildStale, fmt.Sprintf("%d objects that base %s read were replaced or are gone, %s among them",
+			len(plan.Stale), plan.bases[0].ID, plan.Stale[0]))
+	}
+}

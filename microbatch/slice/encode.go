@@ -1,0 +1,114 @@
+package slice
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/spool"
+	"github.com/deltad/deltad/partition"
+)
+
+// encodedMagic begins a slice at rest: the magic, the length of the head as 4
+// bytes little-endian, the head as JSON, the run.
+const encodedMagic = "deltads1"
+
+// maxHead bounds the head of a slice at rest.
+const maxHead = 64 << 20
+
+type head struct {
+	Start          time.Time     `json:"start"`
+	Observed       []column.Type `json:"observed"`
+	Built          []column.Type `json:"built"`
+	Objects        []headObject  `json:"objects"`
+	Rejected       int64         `json:"rejected,omitempty"`
+	NullEventTimes int64         `json:"null_event_times,omitempty"`
+}
+
+type headObject struct {
+	Key       string        `json:"key"`
+	ETag      string        `json:"etag"`
+	Size      int64         `json:"bytes"`
+	Partition time.Time     `json:"partition"`
+	Rows      int64         `json:"rows"`
+	Observed  []column.Type `json:"observed"`
+}
+
+// Encode writes the slice in its resting form. The rows that were rejected
+// stay out of it, their number does not.
+func (s *Slice) Encode(w io.Writer) error {
+	h := head{Start: s.Start.UTC(), Observed: s.Observed, Built: s.Built, Rejected: s.Rejected, NullEventTimes: s.NullEventTimes}
+	for _, o := range s.Objects {
+		h.Objects = append(h.Objects, headObject{o.Key, o.ETag, o.Size, o.Partition.UTC(), o.Rows, o.Observed})
+	}
+	b, err := json.Marshal(h)
+	if err != nil {
+		return fmt.Errorf("encode slice of %s: %w", clock(s.Start), err)
+	}
+	if len(b) > maxHead {
+		return fmt.Errorf("encode slice of %s: a head of %d bytes", clock(s.Start), len(b))
+	}
+	out := binary.LittleEndian.AppendUint32([]byte(encodedMagic), uint32(len(b)))
+	if _, err := w.Write(append(out, b...)); err != nil {
+		return err
+	}
+	_, err = io.Copy(w, io.NewSectionReader(s.Run, 0, s.Run.Size()))
+	return err
+}
+
+// Decode reads what Encode wrote; the run goes into a spool. It believes
+// nothing that it reads; the run is checked when it is opened.
+func Decode(r io.ReaderAt, size int64, dir string, memory *spool.Budget) (*Slice, error) {
+	in := io.NewSectionReader(r, 0, size)
+	fixed := make([]byte, len(encodedMagic)+4)
+	if _, err := io.ReadFull(in, fixed); err != nil || string(fixed[:len(encodedMagic)]) != encodedMagic {
+		return nil, errors.New("decode slice: not a slice")
+	}
+	n := int64(binary.LittleEndian.Uint32(fixed[len(encodedMagic):]))
+	if n > maxHead || n > size-int64(len(fixed)) {
+		return nil, fmt.Errorf("decode slice: a head of %d bytes does not fit", n)
+	}
+	raw := make([]byte, n)
+	if _, err := io.ReadFull(in, raw); err != nil {
+		return nil, fmt.Errorf("decode slice: %w", err)
+	}
+	var h head
+	if err := json.Unmarshal(raw, &h); err != nil {
+		return nil, fmt.Errorf("decode slice: %w", err)
+	}
+	if len(h.Built) != len(h.Observed) || len(h.Objects) == 0 {
+		return nil, fmt.Errorf("decode slice of %s: %d types built, %d observed, %d objects", clock(h.Start), len(h.Built), len(h.Observed), len(h.Objects))
+	}
+	s := &Slice{Start: h.Start, Observed: h.Observed, Built: h.Built, Rejected: h.Rejected, NullEventTimes: h.NullEventTimes, Told: true}
+	for _, o := range h.Objects {
+		if len(o.Observed) != len(h.Built) {
+			return nil, fmt.Errorf("decode slice of %s: %d types of %s, want %d", clock(h.Start), len(o.Observed), o.Key, len(h.Built))
+		}
+		s.Objects = append(s.Objects, ReadObject{
+			Object: partition.Object{Key: o.Key, ETag: o.ETag, Size: o.Size, Partition: o.Partition}, Rows: o.Rows, Observed: o.Observed,
+		})
+	}
+	out := spool.New(dir, memory)
+	if _, err := io.Copy(out, in); err != nil {
+		out.Abort()
+		return nil, fmt.Errorf("decode slice of %s: %w", clock(h.Start), err)
+	}
+	var err error
+	if s.Run, err = out.Seal(); err != nil {
+		return nil, fmt.Errorf("decode slice of %s: %w", clock(h.Start), err)
+	}
+	return s, nil
+}
+
+// Input is what the slice was built of.
+func (s *Slice) Input() Input {
+	in := Input{Start: s.Start}
+	for _, o := range s.Objects {
+		in.Objects = append(in.Objects, o.Object)
+	}
+	return in
+}
