@@ -28,7 +28,7 @@ func TestStepsAreTheSameInBothDialects(t *testing.T) {
 	}
 	for i := range pg {
 		a, b := columns(pg[i].SQL), columns(lite[i].SQL)
-		if len(a) == 0 {
+		if len(a) == 0 && strings.Contains(pg[i].SQL+lite[i].SQL, "CREATE TABLE") {
 			t.Errorf("%s: no columns found", pg[i].Name)
 		}
 		if !slices.Equal(a, b) {

@@ -28,7 +28,8 @@
 //     look, the error is [ErrUnavailable] and the call may be repeated.
 //  7. A row that cannot be read is [ErrCorrupt], naming pipeline and column.
 //     It is never taken for an absent row.
-//  8. The audit trail is append-only, refused by the database itself.
+//  8. The audit trail is append-only, refused by the database itself; what is
+//     older than [AuditKept] may be forgotten, from the oldest end.
 //  9. Timestamps that say when something happened here come from the
 //     database's clock. Those that are data (watermark, partition, planned at)
 //     are the caller's, kept to the microsecond, in UTC; the zero time is null.

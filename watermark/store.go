@@ -24,6 +24,7 @@ type Store interface {
 	Bars
 	Pins
 	ConfigOrder
+	Prunes
 	// Close lets go of the database. Calls under way may fail with
 	// ErrUnavailable.
 	Close() error
@@ -124,9 +125,6 @@ type Journal interface {
 	// LatestPublished is the published run with the highest version of
 	// CURRENT; ErrNotFound if there is none.
 	LatestPublished(ctx context.Context, pipeline string) (Run, error)
-	// PruneRuns forgets at most limit runs that ended before the given time,
-	// and never one that is planned or the latest published one.
-	PruneRuns(ctx context.Context, l Lease, before time.Time, limit int) (int, error)
 }
 
 // Ledger is what became of each partition.

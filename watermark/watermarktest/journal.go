@@ -325,36 +325,6 @@ func runPages(t *testing.T, db Database) {
 	}
 }
 
-func runPrune(t *testing.T, db Database) {
-	ctx := Context(t)
-	s := Migrated(t, db)
-	l := Acquire(t, s, pipe, watermark.RoleDelta)
-	for v := range 5 {
-		mustPublish(t, s, l, Published(Planned(l, v), int64(v+1)))
-	}
-	still := Planned(l, 9)
-	if err := s.PlanRun(ctx, l, still); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := s.PruneRuns(ctx, l, base.AddDate(-50, 0, 0), 100); n != 0 || err != nil {
-		t.Fatalf("pruned %d before anything ended, %v", n, err)
-	}
-	future := time.Now().AddDate(1, 0, 0)
-	if n, err := s.PruneRuns(ctx, l, future, 3); n != 3 || err != nil {
-		t.Fatalf("pruned %d, %v; want the limit of 3", n, err)
-	}
-	if n, err := s.PruneRuns(ctx, l, future, 100); n != 1 || err != nil {
-		t.Fatalf("pruned %d, %v; want 1, all but the latest", n, err)
-	}
-	runs, err := s.Runs(ctx, pipe, 10, "")
-	if err != nil || len(runs) != 2 {
-		t.Fatalf("left: %+v, %v; want the planned and the latest published run", runs, err)
-	}
-	if latest, err := s.LatestPublished(ctx, pipe); err != nil || latest.CurrentVersion != 5 {
-		t.Fatalf("latest published: %+v, %v", latest, err)
-	}
-}
-
 func fullRun(t *testing.T, db Database) {
 	ctx := Context(t)
 	s := Migrated(t, db)

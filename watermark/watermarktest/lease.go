@@ -237,7 +237,10 @@ func fenceEveryWrite(t *testing.T, db Database) {
 		{"AbandonRun", func(l watermark.Lease) error { return s.AbandonRun(ctx, l, planned.ID, "x") }},
 		{"FailRun", func(l watermark.Lease) error { return s.FailRun(ctx, l, planned.ID, "x") }},
 		{"MarkUnknown", func(l watermark.Lease) error { return s.MarkUnknown(ctx, l, planned.ID, "x") }},
-		{"PruneRuns", func(l watermark.Lease) error { _, err := s.PruneRuns(ctx, l, at(9999), 10); return err }},
+		{"Prune", func(l watermark.Lease) error {
+			_, err := s.Prune(ctx, l, watermark.Keep{Ended: time.Hour}, 10)
+			return err
+		}},
 		{"UpsertLedger", func(l watermark.Lease) error {
 			return s.UpsertLedger(ctx, l, []watermark.LedgerEntry{{Partition: at(1), State: "covered"}})
 		}},

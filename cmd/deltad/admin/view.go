@@ -183,7 +183,7 @@ type pipelineView struct {
 	Documents   int64       `json:"documents"`
 	Counts      sink.Counts `json:"counts"`
 	// GapPartitions are in the gaps that the live pane names, Quarantined were
-	// seen by the last step, LateObjects ever since.
+	// seen by the last step, LateObjects in what the state store keeps.
 	GapPartitions int          `json:"gap_partitions"`
 	Quarantined   int          `json:"quarantined_partitions"`
 	LateObjects   int64        `json:"late_objects"`

@@ -85,7 +85,11 @@ func (a *App) Serve(ctx context.Context) error {
 			}
 			pipeline := p.served(sharing{Store: a.State, share: share, longest: courtesy(period(schedules[i], time.Now()), a.options.LeaseTTL)})
 			a.serving(p.Config.Name, pipeline)
-			return pipeline.Serve(ctx, schedules[i])
+			tidy := make(chan struct{})
+			go func() { defer close(tidy); a.pruning(ctx, p, share) }()
+			err := pipeline.Serve(ctx, schedules[i])
+			<-tidy
+			return err
 		})
 	}
 	err := g.Wait()

@@ -72,13 +72,13 @@ type share struct {
 
 	mu struct {
 		sync.Mutex
-		held map[string]bool
+		held map[string]watermark.Lease
 	}
 }
 
 func newShare(pipelines int) *share {
 	s := &share{pipelines: pipelines, turn: make(chan struct{}, 1)}
-	s.mu.held = map[string]bool{}
+	s.mu.held = map[string]watermark.Lease{}
 	return s
 }
 
@@ -88,14 +88,24 @@ func (s *share) held() int {
 	return len(s.mu.held)
 }
 
-func (s *share) note(pipeline string, holds bool) {
+func (s *share) took(l watermark.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if holds {
-		s.mu.held[pipeline] = true
-	} else {
-		delete(s.mu.held, pipeline)
-	}
+	s.mu.held[l.Pipeline] = l
+}
+
+func (s *share) gave(pipeline string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.held, pipeline)
+}
+
+// lease is the one that is held of a pipeline.
+func (s *share) lease(pipeline string) (l watermark.Lease, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, ok = s.mu.held[pipeline]
+	return l, ok
 }
 
 // sharing is a state store whose free leases are taken with courtesy. Only a
@@ -129,7 +139,7 @@ func (s sharing) Acquire(ctx context.Context, pipeline string, role watermark.Ro
 	defer func() { <-s.share.turn }()
 	l, err := s.Store.Acquire(ctx, pipeline, role, holder, ttl, minEpoch)
 	if err == nil {
-		s.share.note(pipeline, true)
+		s.share.took(l)
 	}
 	return l, err
 }
@@ -161,7 +171,7 @@ func (s *share) await(ctx context.Context, longest time.Duration) error {
 // lost its lease too.
 func (s sharing) Release(ctx context.Context, l watermark.Lease) error {
 	if l.Role == watermark.RoleDelta {
-		s.share.note(l.Pipeline, false)
+		s.share.gave(l.Pipeline)
 	}
 	return s.Store.Release(ctx, l)
 }

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/deltad/deltad/watermark"
 	"github.com/oklog/ulid/v2"
@@ -371,69 +370,4 @@ func (s journal) LatestPublished(ctx context.Context, pipeline string) (watermar
 		return err
 	})
 	return run, err
-}
-
-// PruneRuns forgets old runs. See [watermark.Journal].
-func (s journal) PruneRuns(ctx context.Context, l watermark.Lease, before time.Time, limit int) (int, error) {
-	var c checks
-	c.lease(l)
-	c.limit(limit)
-	c.instant("before", before.Truncate(time.Microsecond))
-	c.that(!before.IsZero(), "before is zero")
-	if c.err != nil {
-		return 0, c.err
-	}
-	// Chosen once: run again after a lost answer it is the same runs that go,
-	// and not limit more.
-	var ids []string
-	chosen := false
-	err := s.c.update(ctx, "prune runs of "+l.Pipeline, func(q *query) error {
-		if _, err := fence(q, l); err != nil {
-			return err
-		}
-		if !chosen {
-			var err error
-			if ids, err = prunable(q, l.Pipeline, before, limit); err != nil {
-				return err
-			}
-			chosen = true
-		}
-		for _, id := range ids {
-			if _, err := q.exec(`DELETE FROM deltad_run WHERE id = $1`, id); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, err
-	}
-	return len(ids), nil
-}
-
-// prunable are the oldest runs that ended before a time, without the latest
-// published one.
-func prunable(q *query, pipeline string, before time.Time, limit int) ([]string, error) {
-	keep := ""
-	latest, err := readRuns(q, latestPublished, pipeline)
-	if err != nil {
-		return nil, err
-	}
-	if len(latest) > 0 {
-		keep = latest[0].ID
-	}
-	rows, err := q.rows(`SELECT id FROM deltad_run WHERE pipeline = $1 AND status <> 'planned'
-		AND finished_at < $2 AND id <> $3 ORDER BY id LIMIT $4`, pipeline, before, keep, limit)
-	if err != nil {
-		return nil, err
-	}
-	var ids []string
-	for _, r := range rows {
-		d := decode(r, "deltad_run", pipeline)
-		ids = append(ids, d.named("id"))
-		if d.err != nil {
-			return nil, d.err
-		}
-	}
-	return ids, nil
 }

@@ -111,6 +111,7 @@ type Store struct {
 	bars
 	pins
 	configs
+	prunes
 	db DB
 }
 
@@ -132,6 +133,7 @@ func New(db DB, d Dialect) *Store {
 		bars:      bars{c},
 		pins:      pins{c},
 		configs:   configs{c},
+		prunes:    prunes{c},
 		db:        db,
 	}
 }
