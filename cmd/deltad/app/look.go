@@ -11,6 +11,7 @@ import (
 
 	"github.com/deltad/deltad/cmd/deltad/daemon"
 	"github.com/deltad/deltad/microbatch"
+	"github.com/deltad/deltad/microbatch/window"
 	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink/reader"
 	"github.com/deltad/deltad/watermark"
@@ -54,13 +55,31 @@ func (c *cli) planCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return c.print(struct {
-					Pipeline string `json:"pipeline"`
-					microbatch.Plan
-				}{p.Config.Name, plan}, func() error { return c.planText(p, plan) })
+				return c.print(planOf(p.Config.Name, plan), func() error { return c.planText(p, plan) })
 			})
 		},
 	}
+}
+
+// planLine is a plan in JSON: what there is not yet is null.
+type planLine struct {
+	Pipeline string `json:"pipeline"`
+	microbatch.Plan
+	// These stand before the plan's own.
+	Watermark *string          `json:"watermark"`
+	Previous  *string          `json:"previous_watermark"`
+	Progress  *string          `json:"progress"`
+	Coverage  *window.Coverage `json:"coverage"`
+}
+
+func planOf(pipeline string, plan microbatch.Plan) planLine {
+	l := planLine{
+		Pipeline: pipeline, Plan: plan, Watermark: whenOrNull(plan.Watermark), Previous: whenOrNull(plan.Previous), Progress: whenOrNull(plan.Progress),
+	}
+	if !plan.Coverage.To.IsZero() {
+		l.Coverage = &plan.Coverage
+	}
+	return l
 }
 
 func (c *cli) planText(p *daemon.Pipe, plan microbatch.Plan) error {

@@ -56,6 +56,7 @@ type App struct {
 	options Options
 	ids     *ids
 	budget  budget
+	held    *heldOnce
 
 	mu struct {
 		sync.Mutex
@@ -121,7 +122,7 @@ func prepare(c *configs.Config, o Options) (*App, error) {
 	if o.Instance == "" {
 		o.Instance = fmt.Sprintf("%s/%d", host, os.Getpid())
 	}
-	a := &App{Config: c, Log: o.Log, Metrics: NewMetrics(), options: o, ids: newIDs(), Instance: o.Instance}
+	a := &App{Config: c, Log: o.Log, Metrics: NewMetrics(), options: o, ids: newIDs(), Instance: o.Instance, held: newHeldOnce()}
 	a.budget = divide(c)
 	return a, nil
 }

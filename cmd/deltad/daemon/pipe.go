@@ -138,8 +138,10 @@ func (a *App) settings(p *Pipe, layout *partition.Layout) (microbatch.Settings, 
 	if c.Errors.Row == configs.ErrorsReject {
 		row = scan.Reject
 	}
+	observe := func(r microbatch.Report) { a.Metrics.Observe(r); a.held.observe(r) }
 	return microbatch.Settings{
-		Name: c.Name, Calendar: layout.Calendar, ConfigHash: p.Hash, Program: program, Format: format, Row: row,
+		Observe: observe,
+		Name:    c.Name, Calendar: layout.Calendar, ConfigHash: p.Hash, Program: program, Format: format, Row: row,
 		Rule:         window.Rule{Size: c.Window.Size, Longest: c.LongestOver(), Max: c.WindowMax(), OnGap: c.GapPolicy()},
 		ObjectErrors: c.Errors.Object, SkipAfter: c.Errors.SkipAfter, MaxRejectShare: float64(c.Errors.RejectLimit),
 		Retain:  sink.Retain{For: c.Output.Retain.For, Panes: c.Output.Retain.Panes, Bases: c.Output.Retain.Bases},
@@ -152,7 +154,7 @@ func (a *App) settings(p *Pipe, layout *partition.Layout) (microbatch.Settings, 
 		Documents: func(ctx context.Context, m sink.Manifest, emit func(*column.Batch) error) error {
 			return reader.Pane(ctx, p.Out, m, emit)
 		},
-		Log: a.Log, Observe: a.Metrics.Observe, NewID: a.NewID, Build: a.options.Build, Instance: a.Instance,
+		Log: a.held.wrap(a.Log), NewID: a.NewID, Build: a.options.Build, Instance: a.Instance,
 		LeaseTTL: a.options.LeaseTTL, Grace: a.options.Grace, Trace: a.options.Trace,
 	}, nil
 }

@@ -1,0 +1,63 @@
+package daemon
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/deltad/deltad/microbatch"
+	"github.com/deltad/deltad/watermark"
+)
+
+// TestHeldIsSaidOnce: a pause is logged when it begins, when its reason
+// changes, and when it comes again, by the engine's own steps.
+func TestHeldIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.InfoLevel)
+	r := newReplicas(t)
+	a, err := Open(t.Context(), r.config, Options{Mem: r.stores, Only: "p0", Log: zap.New(core)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Close() })
+	p := a.Pipes[0].Pipeline()
+	step := func(want microbatch.Outcome) {
+		t.Helper()
+		if got := p.Once(t.Context(), time.Now(), microbatch.StepOptions{}); got.Outcome != want {
+			t.Fatalf("%s: %s, want %s", got.Outcome, got.Why, want)
+		}
+	}
+	pause := func(why string) {
+		t.Helper()
+		if _, err := a.State.EnsurePipeline(t.Context(), "p0"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.State.Pause(t.Context(), "p0", watermark.Change{ID: a.NewID(), Actor: "ann", Reason: why}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pause("one")
+	for range 3 {
+		step(microbatch.WasHeld)
+	}
+	pause("two")
+	step(microbatch.WasHeld)
+	step(microbatch.WasHeld)
+	if _, err := a.State.Resume(t.Context(), "p0", watermark.Change{ID: a.NewID(), Actor: "ann", Reason: "on"}); err != nil {
+		t.Fatal(err)
+	}
+	step(microbatch.WasIdle)
+	pause("two")
+	step(microbatch.WasHeld)
+	step(microbatch.WasHeld)
+	var said []string
+	for _, e := range logs.FilterMessage("held").All() {
+		said = append(said, e.ContextMap()["why"].(string))
+	}
+	if want := []string{"paused by ann: one", "paused by ann: two", "paused by ann: two"}; !slices.Equal(said, want) {
+		t.Errorf("the log says %q, want %q", said, want)
+	}
+}
