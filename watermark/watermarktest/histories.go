@@ -21,7 +21,7 @@ func rebuildHistories(t *testing.T, db Database) {
 			t: t, rt: rt, s: s, db: db, pipeline: p, due: map[time.Time]string{}, seen: map[string]watermark.Rebuild{},
 		}
 		h.delta = Acquire(t, s, p, watermark.RoleDelta)
-		for _, step := range rapid.SliceOfN(rapid.IntRange(0, 8), 4, 16).Draw(rt, "steps") {
+		for _, step := range rapid.SliceOfN(rapid.IntRange(0, 8), 4, 9).Draw(rt, "steps") {
 			h.step(step)
 			h.check()
 		}
