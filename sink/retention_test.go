@@ -36,6 +36,7 @@ type retained struct {
 	manifests  map[sink.Ref]sink.Manifest
 	pins       map[string]bool
 	bases      map[string]sink.ManifestBase
+	rebuilt    map[string]time.Time
 	candidates []string
 	running    string // a rebuild
 	pending    *sink.Collection
@@ -46,6 +47,7 @@ func newRetained(t *rapid.T) *retained {
 		T: t, clock: sinktest.Hour(0), runs: sinktest.IDs(20), me: owner(1, "n1"),
 		retain:    sink.Retain{For: 2 * time.Hour, Panes: 2, Bases: rapid.IntRange(0, 3).Draw(t, "bases")},
 		manifests: map[sink.Ref]sink.Manifest{}, pins: map[string]bool{}, bases: map[string]sink.ManifestBase{},
+		rebuilt: map[string]time.Time{},
 	}
 	o.mem = mem.NewAt("out", func() time.Time { return o.clock })
 	o.s = sinktest.New(o.mem, 5)
@@ -128,6 +130,7 @@ func (o *retained) rebuild() {
 	m, hash, err := b.Write(o.Context(), o.s, owner(7, "full"))
 	o.must(err)
 	o.bases[m.RunID] = sink.ManifestBase{Generation: m.RunID, Cut: *m.Cut, Manifest: m.Key(), SHA256: hash}
+	o.rebuilt[m.RunID] = o.clock
 	o.candidates, o.running = append(o.candidates, m.RunID), ""
 }
 
@@ -216,6 +219,11 @@ func (o *retained) check() {
 			bases[s.Generation] = "supported"
 		}
 	}
+	for id, at := range o.rebuilt {
+		if o.clock.Sub(at) < sink.OrphanAge {
+			bases[id] = "young"
+		}
+	}
 	if n := len(o.candidates); n > 0 {
 		bases[o.candidates[n-1]] = "candidate"
 	}
@@ -238,8 +246,8 @@ func (o *retained) check() {
 }
 
 func (o *retained) act() {
-	switch rapid.SampledFrom([]string{"publish", "publish", "collect", "collect", "rebuild", "rebuild", "promote", "back to a base", "back to a pane",
-		"pin", "unpin", "restart", "orphan", "hours", "day"}).Draw(o.T, "act") {
+	switch rapid.SampledFrom([]string{"publish", "publish", "collect", "collect", "collect", "collect", "rebuild", "rebuild", "promote", "new base", "new base",
+		"new base", "back to a base", "back to a base", "back to a pane", "pin", "pin", "unpin", "restart", "orphan", "hours", "day"}).Draw(o.T, "act") {
 	case "publish":
 		o.publish(nil)
 	case "collect":
@@ -247,6 +255,12 @@ func (o *retained) act() {
 	case "rebuild":
 		o.rebuild()
 	case "promote":
+		o.promote()
+	case "new base":
+		o.rebuild()
+		if o.running != "" {
+			o.rebuild()
+		}
 		o.promote()
 	case "back to a base":
 		if h := o.manifests[o.head.Delta.Ref()].History; len(h) > 0 {
