@@ -80,7 +80,8 @@ func (a *App) Serve(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for i, p := range a.Pipes {
 		g.Go(func() error {
-			if refused[i] = a.awaitOutput(ctx, p); refused[i] != nil || ctx.Err() != nil {
+			refused[i] = a.awaitOutput(ctx, p)
+			if idle := refused[i] != nil || ctx.Err() != nil; idle {
 				return nil
 			}
 			pipeline := p.served(sharing{Store: a.State, share: share, longest: courtesy(period(schedules[i], time.Now()), a.options.LeaseTTL)})
