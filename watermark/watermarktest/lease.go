@@ -255,9 +255,7 @@ func fenceEveryWrite(t *testing.T, db Database) {
 			_, err := s.AdoptCurrent(ctx, l, watermark.CurrentCopy{Version: 9, Watermark: at(9), Progress: at(9)}, change("adopt"))
 			return err
 		}},
-		{"FinishIntent", func(l watermark.Lease) error {
-			return s.FinishIntent(ctx, l, intent.ID, watermark.IntentFailed, "x")
-		}},
+		{"FinishIntent", func(l watermark.Lease) error { return s.FinishIntent(ctx, l, intent.ID, watermark.IntentFailed, "x") }},
 		{"TakeRequests", func(l watermark.Lease) error { _, err := s.TakeRequests(ctx, l); return err }},
 		{"FinishRequest", func(l watermark.Lease) error {
 			return s.FinishRequest(ctx, l, request.ID, watermark.RequestDone, nil)
