@@ -5,7 +5,6 @@ package parquet_test
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -77,7 +76,7 @@ func TestChecksums(t *testing.T) {
 					bad.data[at] ^= 1 << (at % 8)
 					_, err := deltadColumn(t.Context(), bad, p.column, scan.Limits{})
 					if refusal(t, err, bad.key, "column "+p.column, "checksum mismatch"); t.Failed() {
-						t.Fatal(fmt.Sprintf("byte %d", at))
+						t.Fatalf("byte %d", at)
 					}
 					flipped++
 				}

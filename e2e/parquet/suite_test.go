@@ -226,7 +226,7 @@ func check(t *testing.T, db *duck.DB, v verdict, b blob, name string) {
 	if j.column != "" {
 		from = j.column
 	}
-	rows, err := db.Query(t.Context(), fmt.Sprintf(`select "%s" as v from read_parquet(?)`, from), b.key)
+	rows, err := db.Query(t.Context(), fmt.Sprintf("select %q as v from read_parquet(?)", from), b.key)
 	if err != nil || len(rows) != len(got) {
 		t.Errorf("column %s: %d rows, DuckDB has %d, %v", name, len(got), len(rows), err)
 		return
