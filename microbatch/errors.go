@@ -1,61 +1,13 @@
 package microbatch
 
 import (
-	"context"
-	"errors"
-
 	"github.com/deltad/deltad/microbatch/rescue"
-	"github.com/deltad/deltad/microbatch/slice"
-	"github.com/deltad/deltad/microbatch/source"
-	"github.com/deltad/deltad/sink"
-	"github.com/deltad/deltad/store"
-	"github.com/deltad/deltad/watermark"
+	"github.com/deltad/deltad/microbatch/tenure"
 )
 
-// isOutage says whether an error is worth another attempt at every trigger:
-// the store or the state store cannot be reached, or the outcome of a change
-// is not known yet. Everything else backs off.
-func isOutage(err error) bool {
-	for _, target := range []error{
-		store.ErrUnavailable, store.ErrConflict, store.ErrBadListing, watermark.ErrUnavailable,
-		sink.ErrUnsettled, sink.ErrMoved, sink.ErrClaimAgain, source.ErrChanged, context.DeadlineExceeded,
-	} {
-		if errors.Is(err, target) {
-			return true
-		}
-	}
-	return false
-}
-
-// isRefused says whether the store refused access. It says nothing about the
-// object: once access is mended nothing would make a skipped one due again,
-// and credentials that lapse would skip whole windows. The run fails.
-func isRefused(err error) bool {
-	return errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrNoBucket)
-}
-
-// isFenced says whether an error means that somebody else leads.
-func isFenced(err error) bool {
-	return errors.Is(err, ErrFenced) || errors.Is(err, sink.ErrFenced) || errors.Is(err, watermark.ErrFenced)
-}
+// ErrFenced is the cause with which a run is cancelled when its leader's
+// lease is lost or can no longer be trusted.
+var ErrFenced = tenure.ErrFenced
 
 // ErrPanic is a panic that failed one run.
 var ErrPanic = rescue.ErrPanic
-
-// faultsIn returns the objects that an error blames: not those that an outage,
-// a refusal, the end of the run or a change after the listing kept from being
-// read.
-func faultsIn(err error) []*slice.ObjectError {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var out []*slice.ObjectError
-		for _, e := range joined.Unwrap() {
-			out = append(out, faultsIn(e)...)
-		}
-		return out
-	}
-	var fault *slice.ObjectError
-	if !errors.As(err, &fault) || isOutage(err) || isFenced(err) || isRefused(err) || errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return []*slice.ObjectError{fault}
-}

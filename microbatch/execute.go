@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deltad/deltad/microbatch/blame"
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/rescue"
@@ -95,7 +96,7 @@ func reasonOf(plan Plan) sink.Reason {
 // giveUp journals a failed run. It is best effort on a context of its own: a
 // run left planned is settled by the next reconciliation.
 func (p *Pipeline) giveUp(ctx context.Context, t term, run watermark.Run, why error) {
-	if isFenced(why) || isFenced(context.Cause(ctx)) {
+	if blame.Fenced(why) || blame.Fenced(context.Cause(ctx)) {
 		return
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -134,7 +135,7 @@ func (p *Pipeline) produce(ctx context.Context, t term, plan Plan, run watermark
 	}
 	lap("base")
 	before, unread := p.liveDigests(ctx)
-	if unread != nil && (isOutage(unread) || ctx.Err() != nil) {
+	if unread != nil && (blame.Outage(unread) || ctx.Err() != nil) {
 		return sink.Manifest{}, fmt.Errorf("read the live pane's documents: %w", unread)
 	}
 	lap("live")
@@ -340,7 +341,7 @@ func (p *Pipeline) commit(ctx context.Context, t term, run watermark.Run, ref si
 	if err != nil {
 		if !errors.Is(err, sink.ErrUnsettled) {
 			p.seen.unsettled = 0
-			if !isFenced(err) {
+			if !blame.Fenced(err) {
 				p.giveUp(ctx, t, run, err)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/deltad/deltad/microbatch/blame"
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/window"
 	"github.com/deltad/deltad/sink"
@@ -71,7 +72,7 @@ func (p *Pipeline) candidate(ctx context.Context) (*Generation, error) {
 		return nil, nil
 	}
 	g, err := p.generation(ctx, r.ID, sink.Ref{Manifest: r.Manifest.Key, SHA256: r.Manifest.SHA256})
-	if err == nil || isOutage(err) || ctx.Err() != nil {
+	if err == nil || blame.Outage(err) || ctx.Err() != nil {
 		return g, err
 	}
 	// A damaged candidate must not keep the deltas from going on.

@@ -9,7 +9,9 @@ import (
 	"github.com/robfig/cron/v3"
 	"go.uber.org/zap"
 
+	"github.com/deltad/deltad/microbatch/blame"
 	"github.com/deltad/deltad/microbatch/rescue"
+	"github.com/deltad/deltad/microbatch/tenure"
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/watermark"
 )
@@ -40,14 +42,14 @@ func (p *Pipeline) Once(ctx context.Context, now time.Time, o StepOptions) Repor
 // enter acquires the lease, above the epoch in CURRENT and above least, and
 // starts holding it. CURRENT is read under the lease, and once: the first
 // refresh takes what was read here.
-func (p *Pipeline) enter(ctx context.Context, least int64) (context.Context, *tenure, term, error) {
+func (p *Pipeline) enter(ctx context.Context, least int64) (context.Context, *tenure.Tenure, term, error) {
 	for {
 		began := time.Now()
 		lease, err := p.acquire(ctx, least)
 		if err != nil {
 			return ctx, nil, term{}, err
 		}
-		held, ten := hold(ctx, p.set.State, lease, began)
+		held, ten := tenure.Hold(ctx, p.set.State, lease, began)
 		seen, err := p.look(held)
 		if err == nil && seen >= lease.Epoch {
 			// A state store younger than CURRENT: its epochs go on from there.
@@ -76,10 +78,10 @@ func (p *Pipeline) acquire(ctx context.Context, least int64) (watermark.Lease, e
 	return p.set.State.Acquire(ctx, p.set.Name, watermark.RoleDelta, p.set.Instance, p.set.LeaseTTL, least)
 }
 
-func (p *Pipeline) leave(ctx context.Context, ten *tenure) {
+func (p *Pipeline) leave(ctx context.Context, ten *tenure.Tenure) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer stop()
-	if err := ten.end(ctx); err != nil {
+	if err := ten.End(ctx); err != nil {
 		p.set.Log.Warn("lease not released; it expires by itself", zap.String("pipeline", p.set.Name), zap.Error(err))
 	}
 }
@@ -111,7 +113,7 @@ func (p *Pipeline) Serve(ctx context.Context, schedule cron.Schedule) error {
 func (p *Pipeline) outliving(ctx context.Context) (context.Context, func()) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		if sleep(work, p.set.Grace) {
+		if tenure.Sleep(work, p.set.Grace) {
 			cancel(fmt.Errorf("stopped %s after it was asked for: %w", p.set.Grace, context.Cause(ctx)))
 		}
 	})
@@ -140,7 +142,7 @@ func (p *Pipeline) standBy(ctx context.Context, err error, schedule cron.Schedul
 		p.fillIn(&r)
 	}
 	p.set.Observe(r)
-	sleep(ctx, wait)
+	tenure.Sleep(ctx, wait)
 }
 
 // lead takes a step at once and then at every fire of the schedule, until
@@ -170,7 +172,7 @@ func (p *Pipeline) lead(stop, work context.Context, t term, schedule cron.Schedu
 			}
 		}
 		fire.Stop()
-		if stop.Err() != nil || work.Err() != nil || isFenced(err) {
+		if stop.Err() != nil || work.Err() != nil || blame.Fenced(err) {
 			return
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/deltad/deltad/microbatch/blame"
 	"github.com/deltad/deltad/microbatch/rescue"
 	"github.com/deltad/deltad/microbatch/source"
 	"github.com/deltad/deltad/partition"
@@ -143,7 +144,7 @@ func (p *Pipeline) run(ctx context.Context, t term, row watermark.Pipeline, now 
 	run := p.journalEntry(t, plan)
 	d, err := p.execute(ctx, t, plan, run)
 	if err != nil {
-		if !isOutage(err) && !isFenced(err) && ctx.Err() == nil {
+		if !blame.Outage(err) && !blame.Fenced(err) && ctx.Err() == nil {
 			p.backoff.failed(sign, err)
 		}
 		if p.unfitting(ctx, plan, err) || p.lose(plan, err) {
@@ -264,7 +265,7 @@ func (p *Pipeline) findLate(ctx context.Context, row watermark.Pipeline, plan Pl
 // objectFaults decides what the objects that a run could not read mean: again
 // says that they are skipped now and the step is to start over.
 func (p *Pipeline) objectFaults(ctx context.Context, t term, runID string, err error) (again bool, _ error) {
-	faults := faultsIn(err)
+	faults := blame.Objects(err)
 	if len(faults) == 0 {
 		return false, err
 	}

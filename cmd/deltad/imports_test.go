@@ -76,8 +76,18 @@ func rules() []rule {
 			"microbatch/scan", "microbatch/spool", "microbatch/rescue",
 		}},
 
+		{pkg: "microbatch/tenure", may: []string{"watermark"}},
+
 		// Publishing knows objects, not engines.
 		{pkg: "sink", may: []string{"store", "partition", "microbatch/column"}},
+
+		{pkg: "microbatch/blame", may: []string{"microbatch/slice", "microbatch/source", "microbatch/tenure", "sink", "store", "watermark"}},
+		// A rebuild reads and folds as a run does, and changes no CURRENT.
+		{pkg: "microbatch/full", may: []string{
+			"partition", "watermark", "sink", "sink/parquet", "microbatch/table", "microbatch/combine", "microbatch/column", "microbatch/tuple/...",
+			"microbatch/index", "microbatch/scan", "microbatch/spool", "microbatch/rescue", "microbatch/slice", "microbatch/source",
+			"microbatch/tenure", "microbatch/blame", "microbatch/window",
+		}},
 
 		// The run knows the contracts of what surrounds it (words, interfaces,
 		// formats), never an implementation of a store. sink/parquet is a format:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"time"
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/tuple"
@@ -19,6 +20,9 @@ type Presence interface {
 	// Deleted says whether the newest record of group g whose delete flag is
 	// not null was a delete.
 	Deleted(g uint32) bool
+	// When is the event time of that record; ok is false where there is none,
+	// or it has none.
+	When(g uint32) (at time.Time, ok bool)
 }
 
 // newestFn counts a key's records and remembers the newest that says whether
@@ -132,4 +136,20 @@ func (c *newestColumn) Extract(g uint32, dst *column.Vector) error {
 		dst.AppendBool(c.Deleted(g))
 	}
 	return nil
+}
+
+func (c *newestColumn) When(g uint32) (at time.Time, ok bool) {
+	have := c.get(g)
+	if have == nil {
+		return at, false
+	}
+	rank, _, err := splitRank(have)
+	if err != nil || tuple.IsNull(rank) {
+		return at, false
+	}
+	v := column.New(column.Of(column.Timestamp))
+	if _, err := tuple.Decode(rank, v); err != nil {
+		return at, false
+	}
+	return v.Instant(0), true
 }

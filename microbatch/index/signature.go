@@ -188,8 +188,8 @@ func (b *Bound) SeenShape() table.Shape {
 	return table.Shape{Keys: b.keys, Fns: []combine.Fn{b.fns[0]}}
 }
 
-// baseFields are the names of the fields in BaseShape after the register.
-func (b *Bound) baseFields() []string {
+// BaseFields are the names of the fields in BaseShape after the register.
+func (b *Bound) BaseFields() []string {
 	var names []string
 	for _, i := range b.folded {
 		if f := b.program.fields[i]; f.Over == 0 {
@@ -229,7 +229,7 @@ func (b *Bound) JoinBase(base *Bound) (Join, error) {
 			return j, &RetypedError{What: "key column " + k.Name, Base: was.String(), Now: k.Type.String()}
 		}
 	}
-	shape, names := base.BaseShape(), base.baseFields()
+	shape, names := base.BaseShape(), base.BaseFields()
 	for n, i := range b.folded {
 		f := b.program.fields[i]
 		j.At[n+1] = -1

@@ -141,8 +141,8 @@ func (s *Builder) widen(a, b []column.Type) ([]column.Type, error) {
 	return out, nil
 }
 
-// sameBuilt says whether a run built at types a is one built at types b.
-func sameBuilt(a, b []column.Type) bool {
+// SameTypes says whether a run built at types a is one built at types b.
+func SameTypes(a, b []column.Type) bool {
 	for i := range a {
 		if !a[i].SameRepr(b[i]) || !sameNulls(a[i], b[i]) {
 			return false
@@ -169,14 +169,14 @@ func sameNulls(a, b column.Type) bool {
 	return true
 }
 
-// build reads the objects of one partition into a slice. hint are the types
+// Build reads the objects of one partition into a slice. hint are the types
 // that the other slices have; nil if there are none yet. The slice is built
 // at what its objects need, widened by the hint where that is possible.
 //
 // Parquet says its types in the footer. A text format needs a pass over all
 // rows to know them; where they turn out to be the hint's, that one pass is
 // the only one.
-func (s *Builder) build(ctx context.Context, in Input, hint []column.Type) (*Slice, error) {
+func (s *Builder) Build(ctx context.Context, in Input, hint []column.Type) (*Slice, error) {
 	if hint != nil && (s.Format == scan.NDJSON || s.Format == scan.CSV) {
 		slice, err := s.buildAt(ctx, in, hint)
 		if !errors.Is(err, errMisfit) {

@@ -123,7 +123,7 @@ func TestOnePassEqualsTwo(t *testing.T) {
 		if err != nil {
 			return
 		}
-		if !bytes.Equal(runOf(rt, one), runOf(rt, two)) || !sameBuilt(one.Built, two.Built) {
+		if !bytes.Equal(runOf(rt, one), runOf(rt, two)) || !SameTypes(one.Built, two.Built) {
 			rt.Fatalf("one pass built %v (%d bytes), two %v (%d bytes)", one.Built, one.Run.Size(), two.Built, two.Run.Size())
 		}
 		one.Run, two.Run, one.Built, two.Built = nil, nil, nil, nil
@@ -151,7 +151,7 @@ func TestPassesOverText(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			x := &texts{bodies: map[string]string{"0": c.body}}
 			s := x.slicer(t, scan.NDJSON, scan.Fail)
-			if _, err := s.build(t.Context(), x.input(), c.hint); err != nil {
+			if _, err := s.Build(t.Context(), x.input(), c.hint); err != nil {
 				t.Fatal(err)
 			}
 			if x.passes != c.passes {
@@ -168,7 +168,7 @@ func TestRetypeLateInAnObject(t *testing.T) {
 	x := &texts{bodies: map[string]string{"0": body}}
 	s := x.slicer(t, scan.NDJSON, scan.Fail)
 	types := []column.Type{column.Of(column.String), column.Of(column.Int64), column.Of(column.String)}
-	got, err := s.build(t.Context(), x.input(), types)
+	got, err := s.Build(t.Context(), x.input(), types)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,14 +211,14 @@ func TestSpilledSlicesHaveTheSameBytes(t *testing.T) {
 	}
 	x := &texts{bodies: map[string]string{"0": body.String(), "1": body.String()}}
 	roomy := x.slicer(t, scan.NDJSON, scan.Fail)
-	want, err := roomy.build(t.Context(), x.input(), nil)
+	want, err := roomy.Build(t.Context(), x.input(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, budget := range []int64{1, 300 << 10, 1 << 20} {
 		tight := x.slicer(t, scan.NDJSON, scan.Fail)
 		tight.TableBytes, tight.Memory, tight.Dir = budget, spool.NewBudget(budget), t.TempDir()
-		got, err := tight.build(t.Context(), x.input(), nil)
+		got, err := tight.Build(t.Context(), x.input(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/rescue"
+	"github.com/deltad/deltad/microbatch/scan"
 	"github.com/deltad/deltad/partition"
 )
 
@@ -150,7 +151,7 @@ func (s *Builder) Window(ctx context.Context, inputs []Input, floor, hint []colu
 	}
 	due = due[:0]
 	for i, slice := range w.Slices {
-		if !sameBuilt(slice.Built, w.Types) {
+		if !SameTypes(slice.Built, w.Types) {
 			due = append(due, i)
 		}
 	}
@@ -158,7 +159,7 @@ func (s *Builder) Window(ctx context.Context, inputs []Input, floor, hint []colu
 		return w, err
 	}
 	for _, slice := range w.Slices {
-		if !sameBuilt(slice.Built, w.Types) {
+		if !SameTypes(slice.Built, w.Types) {
 			return w, fmt.Errorf("slice of %s has types %v, the window %v: its objects changed while they were read", clock(slice.Start), slice.Built, w.Types)
 		}
 	}
@@ -174,7 +175,7 @@ func (s *Builder) buildAll(ctx context.Context, inputs []Input, due []int, hint 
 	for n, i := range due {
 		g.Go(func() error {
 			defer rescue.Into(&errs[n], "build slice of "+clock(inputs[i].Start))
-			slice, err := s.build(ctx, inputs[i], hint)
+			slice, err := s.Build(ctx, inputs[i], hint)
 			if err != nil {
 				errs[n] = err
 				return nil
@@ -267,4 +268,39 @@ func (s *Builder) odd(objects []ReadObject, within string) error {
 		return fmt.Errorf("the objects of %s have no common types", within)
 	}
 	return &ObjectError{worst.Object, fmt.Errorf("against the other objects of %s: %w", within, found.err)}
+}
+
+// Observe returns the types that floor (nil for none) and all objects of the
+// inputs widen to, at most workers objects read at a time. Parquet tells its
+// types in the footer, a text format needs a pass over all rows.
+func (s *Builder) Observe(ctx context.Context, inputs []Input, floor []column.Type, workers int) ([]column.Type, error) {
+	var objects []ReadObject
+	for _, in := range inputs {
+		for _, o := range in.Objects {
+			objects = append(objects, ReadObject{Object: o})
+		}
+	}
+	var g errgroup.Group
+	g.SetLimit(max(1, workers))
+	errs := make([]error, len(objects))
+	for i := range objects {
+		g.Go(func() error {
+			o := &objects[i]
+			defer rescue.Into(&errs[i], "look at "+o.Key)
+			blob, paths := s.Open(o.Object)
+			types, err := scan.Observe(ctx, blob, s.request(paths, nil))
+			if err != nil {
+				errs[i] = &ObjectError{o.Object, err}
+			}
+			o.Observed = types
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return s.join(objects, floor, "the index")
 }

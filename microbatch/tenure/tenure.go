@@ -1,4 +1,7 @@
-package microbatch
+// Package tenure holds a lease for as long as somebody works under it: it
+// renews the lease, and ends the work's context no later than the trust in the
+// lease does.
+package tenure
 
 import (
 	"context"
@@ -13,19 +16,19 @@ import (
 // lease is lost or can no longer be trusted.
 var ErrFenced = errors.New("the lease is lost")
 
-// tenure is one holding of a pipeline's lease. Its context ends, with cause
+// Tenure is one holding of a lease. Its context ends, with cause
 // ErrFenced, no later than the trust in the lease does.
-type tenure struct {
+type Tenure struct {
 	leases watermark.Leases
 	lease  watermark.Lease
 	done   chan struct{}
 	cancel context.CancelCauseFunc
 }
 
-// hold starts renewing the lease, acquired by an attempt that began at began,
+// Hold starts renewing the lease, acquired by an attempt that began at began,
 // and returns a context for everything done under it.
-func hold(ctx context.Context, leases watermark.Leases, lease watermark.Lease, began time.Time) (context.Context, *tenure) {
-	t := &tenure{leases: leases, lease: lease, done: make(chan struct{})}
+func Hold(ctx context.Context, leases watermark.Leases, lease watermark.Lease, began time.Time) (context.Context, *Tenure) {
+	t := &Tenure{leases: leases, lease: lease, done: make(chan struct{})}
 	ctx, t.cancel = context.WithCancelCause(ctx)
 	go t.renew(ctx, lease.TrustFrom(began))
 	return ctx, t
@@ -34,13 +37,13 @@ func hold(ctx context.Context, leases watermark.Leases, lease watermark.Lease, b
 // renew keeps the lease alive until ctx ends, and ends ctx when it cannot.
 // Every attempt carries the deadline of the trust there is: one that ends
 // later proves nothing.
-func (t *tenure) renew(ctx context.Context, trust watermark.Trust) {
+func (t *Tenure) renew(ctx context.Context, trust watermark.Trust) {
 	defer close(t.done)
 	// Trust ends on time even if an attempt ignores its deadline.
 	watch := time.AfterFunc(trust.Remaining(time.Now()), t.expire)
 	defer watch.Stop()
 	for {
-		if !sleep(ctx, time.Until(trust.RenewAt())) {
+		if !Sleep(ctx, time.Until(trust.RenewAt())) {
 			return
 		}
 		for {
@@ -64,20 +67,20 @@ func (t *tenure) renew(ctx context.Context, trust watermark.Trust) {
 				t.cancel(fmt.Errorf("renew lease at epoch %d: %w: %w", t.lease.Epoch, ErrFenced, err))
 				return
 			}
-			if !sleep(ctx, t.lease.TTL/20) {
+			if !Sleep(ctx, t.lease.TTL/20) {
 				return
 			}
 		}
 	}
 }
 
-func (t *tenure) expire() {
+func (t *Tenure) expire() {
 	t.cancel(fmt.Errorf("renew lease at epoch %d: %w: its time ran out", t.lease.Epoch, ErrFenced))
 }
 
-// end stops renewing and frees the lease, so that a successor need not wait
+// End stops renewing and frees the lease, so that a successor need not wait
 // for it to expire. It is best effort: an unreleased lease expires.
-func (t *tenure) end(ctx context.Context) error {
+func (t *Tenure) End(ctx context.Context) error {
 	t.cancel(context.Canceled)
 	<-t.done
 	if err := t.leases.Release(ctx, t.lease); err != nil && !errors.Is(err, watermark.ErrFenced) {
@@ -86,8 +89,8 @@ func (t *tenure) end(ctx context.Context) error {
 	return nil
 }
 
-// sleep waits for d and says whether ctx is still alive after it.
-func sleep(ctx context.Context, d time.Duration) bool {
+// Sleep waits for d and says whether ctx is still alive after it.
+func Sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
 	}
