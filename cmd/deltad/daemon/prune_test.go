@@ -8,7 +8,7 @@ import (
 	"github.com/deltad/deltad/watermark"
 )
 
-// TestB38StateStoreIsBounded enters four years of daily partitions behind a
+// TestB38StateStoreIsBounded enters more daily partitions than go at a time behind a
 // live pane: one pruning leaves what lists and reports need, in many
 // transactions, and the next finds nothing.
 func TestB38StateStoreIsBounded(t *testing.T) {
@@ -37,12 +37,18 @@ func TestB38StateStoreIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	pub := watermark.Publication{Run: run, CurrentVersion: 1, Watermark: now, Progress: now, Manifest: watermark.ManifestRef{Key: "m", SHA256: "s"}}
-	const days = 4 * 365
-	for d := range days {
-		pub.Ledger = append(pub.Ledger, watermark.LedgerEntry{Partition: now.AddDate(0, 0, -d), State: partition.Covered.String()})
-	}
 	if _, err := a.State.PublishRun(t.Context(), l, pub); err != nil {
 		t.Fatal(err)
+	}
+	const days, batch = 600, 100
+	for d := 0; d < days; d += batch {
+		var lines []watermark.LedgerEntry
+		for i := range batch {
+			lines = append(lines, watermark.LedgerEntry{Partition: now.AddDate(0, 0, -d-i), State: partition.Covered.String()})
+		}
+		if err := a.State.UpsertLedger(t.Context(), l, lines); err != nil {
+			t.Fatal(err)
+		}
 	}
 	gone, err := a.prune(t.Context(), p, l)
 	if err != nil {
