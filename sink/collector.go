@@ -98,7 +98,7 @@ func (c *Collector) gather(ctx context.Context, ev *Evidence) (more bool, err er
 		if i >= ev.Retain.Bases-1 && !pins[f.Generation] {
 			continue
 		}
-		p, ok, err := c.aside(ctx, f.Pane.Manifest, written, func() (Manifest, error) { return c.s.ReadManifest(ctx, f.Pane) })
+		p, ok, err := c.aside(f.Pane.Manifest, written, func() (Manifest, error) { return c.s.ReadManifest(ctx, f.Pane) })
 		if err != nil {
 			return false, err
 		}
@@ -112,7 +112,7 @@ func (c *Collector) gather(ctx context.Context, ev *Evidence) (more bool, err er
 		if !ok || side || !pins[id] || inChain[id] {
 			continue
 		}
-		p, ok, err := c.aside(ctx, o.Key, written, func() (Manifest, error) {
+		p, ok, err := c.aside(o.Key, written, func() (Manifest, error) {
 			f, err := c.s.readUnverified(ctx, o.Key)
 			return f.m, err
 		})
@@ -129,7 +129,7 @@ func (c *Collector) gather(ctx context.Context, ev *Evidence) (more bool, err er
 }
 
 // aside is a pane that is not read along the chain. One whose manifest is gone keeps nothing.
-func (c *Collector) aside(ctx context.Context, key string, written map[string]time.Time, read func() (Manifest, error)) (pane, bool, error) {
+func (c *Collector) aside(key string, written map[string]time.Time, read func() (Manifest, error)) (pane, bool, error) {
 	if p, ok := c.apart[key]; ok {
 		return p, true, nil
 	}

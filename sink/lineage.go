@@ -94,7 +94,8 @@ func Leave(m, parent Manifest, ref Ref, now, until time.Time) Manifest {
 	if until.After(now) {
 		supports = append(supports, Support{Generation: from.Generation, Cut: from.Cut, Manifest: from.Manifest, SHA256: from.SHA256, Until: At(until)})
 	}
-	m.Supports = append(supports, parent.Supporting(now)...)
+	supports = append(supports, parent.Supporting(now)...)
+	m.Supports = supports
 	m.History = append([]Former{{Generation: from.Generation, Cut: from.Cut, Pane: ref}}, parent.History...)
 	m = without(m)
 	if len(m.History) > MaxHistory {
@@ -230,5 +231,7 @@ func FullKey(generation, name string) string { return fullPrefix + generation + 
 // FullStateKey is the key of a private file of a generation, such as accumulators.run.
 func FullStateKey(generation, name string) string { return fullStatePrefix + generation + "/" + name }
 
-// SliceKey is the key of the slice of an unread object. id is 64 lower-case hexadecimal digits.
+// SliceKey is the key of the slice of an unread object. id is 64 lower-case hexadecimal digits, a hash of what the slice is made of and of
+// the run that writes it: a run that finds no slice in its parent's list writes one of its own, so that no pane ever lists a name again
+// that none listed any more, and a delete that arrives late hits nothing alive.
 func SliceKey(id string) string { return fmt.Sprintf("%s%s.run", slicePrefix, id) }

@@ -77,7 +77,7 @@ func (o *retained) took(h sink.Head) {
 // publish commits a pane of one file, over the live base or another, and carries what a collection planned.
 func (o *retained) publish(base *sink.ManifestBase) {
 	o.hour++
-	p := sinktest.Pane{RunID: o.runs(), Watermark: sinktest.Hour(o.hour), SupportUntil: o.clock.Add(6 * time.Hour)}
+	p := sinktest.Pane{RunID: o.runs(), Watermark: sinktest.Hour(o.hour), SupportUntil: o.supportUntil()}
 	m := p.Manifest(o.me, o.head)
 	m.CreatedAt, m.Reason = sink.At(o.clock), sink.Publish
 	if base != nil {
@@ -118,6 +118,10 @@ func (o *retained) publish(base *sink.ManifestBase) {
 	o.took(h)
 }
 
+func (o *retained) supportUntil() time.Time {
+	return o.clock.Add(time.Duration(rapid.SampledFrom([]int{0, 6, 60}).Draw(o.T, "support hours")) * time.Hour)
+}
+
 // rebuild begins a generation, or ends the one that was begun.
 func (o *retained) rebuild() {
 	if o.running == "" {
@@ -144,7 +148,7 @@ func (o *retained) promote() {
 
 // rollback goes to a former base or to any pane there was. It must succeed where retention says so; else it may be refused.
 func (o *retained) rollback(target sink.Ref, must bool) {
-	h, _, err := o.s.Rollback(o.Context(), o.me, o.head, sink.RollbackOptions{Target: target, RunID: o.runs(), Now: o.clock, SupportUntil: o.clock.Add(6 * time.Hour)})
+	h, _, err := o.s.Rollback(o.Context(), o.me, o.head, sink.RollbackOptions{Target: target, RunID: o.runs(), Now: o.clock, SupportUntil: o.supportUntil()})
 	switch {
 	case err == nil:
 		o.took(h)

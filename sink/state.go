@@ -30,9 +30,9 @@ func (s *Sink) PutFull(ctx context.Context, generation, name string, body io.Rea
 // PutState creates a private file, whose key is under state/full/<generation>/ or state/slices/ (see FullStateKey and SliceKey). It may be
 // called again with the same bytes after any failure; a key that holds other bytes is ErrExists.
 //
-// A slice is kept while a kept pane lists it in unread_slices, and a day after it was written. A slice that no pane lists any more may be
-// deleted at any moment, also between this call and the commit of a pane that lists it again: who reads a slice must be able to do
-// without, as long as its object is there.
+// A slice is kept while a kept pane lists it in unread_slices, and for OrphanAge after it was written: a run that takes longer than that
+// from here to its commit may find it gone, as may one that writes a slice under a name that was used before (see SliceKey). Who reads a
+// slice does without where its object is still there.
 func (s *Sink) PutState(ctx context.Context, key string, body io.ReadSeeker, sha256 string) error {
 	var k check
 	k.key("key", key)

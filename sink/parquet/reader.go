@@ -1,6 +1,7 @@
 package parquet
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -33,6 +34,9 @@ func NewReader(r io.ReaderAt, size int64, fields []column.Field) (rd *Reader, er
 	if err := CheckFields(fields); err != nil {
 		return nil, fmt.Errorf("read documents: %w", err)
 	}
+	if err := checkFooter(r, size); err != nil {
+		return nil, fmt.Errorf("read documents: %w", err)
+	}
 	f, err := pq.OpenFile(r, size, &pq.FileConfig{SkipPageIndex: true, SkipBloomFilters: true})
 	if err != nil {
 		return nil, fmt.Errorf("read documents: open: %w", err)
@@ -54,6 +58,21 @@ func NewReader(r io.ReaderAt, size int64, fields []column.Field) (rd *Reader, er
 		rd.cols = append(rd.cols, newAssembler(fl, 0, 0, &rd.leaves))
 	}
 	return rd, nil
+}
+
+// checkFooter compares the footer's length with the file's: the library makes room for as much as is claimed.
+func checkFooter(r io.ReaderAt, size int64) error {
+	var tail [8]byte
+	if size < 12 {
+		return fmt.Errorf("a file of %d bytes", size)
+	}
+	if _, err := r.ReadAt(tail[:], size-8); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read the footer's length: %w", err)
+	}
+	if n := int64(binary.LittleEndian.Uint32(tail[:])); n > size-12 {
+		return fmt.Errorf("a footer of %d bytes in a file of %d", n, size)
+	}
+	return nil
 }
 
 // recovered turns a panic of the decoder into an error: damage must not end the process.

@@ -296,8 +296,10 @@ func TestDiffStopsAndRefuses(t *testing.T) {
 	}
 	a, b := open(first), open(o.h)
 	seen := 0
-	for range reader.Diff(t.Context(), a, b) {
-		seen++
+	for _, err := range reader.Diff(t.Context(), a, b) {
+		if seen++; err != nil {
+			t.Error(err)
+		}
 		break
 	}
 	if seen != 1 {
