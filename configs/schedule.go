@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -10,100 +9,126 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// ParseCron reads a cron expression of five fields, of six with seconds first,
-// or a descriptor such as @daily, to be read in the location's wall clock. The
-// error is the rule that was broken. The zone is a setting of its own, so a
-// TZ= prefix is refused, and so is a time that never comes, such as
-// 30 February.
+// Two schedules are made of cron expressions, and differ where the clock is
+// changed. A rebuild is for a day or a week, so each wall-clock time of
+// full.schedule is one scheduled time, whatever the clock does (Occurrences). A
+// trigger is for freshness, so it fires whenever the clock shows one of its
+// times: in a repeated hour it goes on, because one run too many is an idle run
+// and an hour without runs is an hour of old data. In neither is a time lost in
+// a gap of the clock: it comes at the end of the gap.
+
+// ParseCron reads the cron expression of a trigger, of five fields, of six with
+// seconds first, or a descriptor such as @hourly, to be read on the location's
+// wall clock. It fires whenever that shows one of the times, and at the end of a
+// gap in which one lies. The error is the rule that was broken. The zone is a
+// setting of its own, so a TZ= prefix is refused, and so is a time that never
+// comes, such as 30 February.
 func ParseCron(spec string, loc *time.Location) (cron.Schedule, error) {
-	if strings.Contains(spec, "=") {
-		return nil, errors.New("must not name a time zone (time_zone is a setting of its own)")
-	}
-	if strings.HasPrefix(strings.TrimSpace(spec), "@every") {
-		return nil, errors.New("must be a cron expression (trigger.every takes an interval)")
-	}
-	parser := cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
-	schedule, err := parser.Parse(spec)
+	t, err := parseTimes(spec)
 	if err != nil {
-		return nil, fmt.Errorf("must be a cron expression of five or six fields (%w)", err)
+		return nil, err
 	}
-	s, ok := schedule.(*cron.SpecSchedule)
-	if !ok {
-		return nil, errors.New("must be a cron expression of five or six fields")
-	}
-	s.Location = time.UTC
-	if s.Next(epoch()).IsZero() {
-		return nil, errors.New("must come at some time")
-	}
-	s.Location = loc
-	return s, nil
+	return fires{t, zone{loc}}, nil
 }
+
+// fires are the instants of a trigger.
+type fires struct {
+	times times
+	zone  zone
+}
+
+// Next implements [cron.Schedule].
+func (f fires) Next(t time.Time) time.Time {
+	at := t.Unix() + 1
+	for {
+		offset, _, end := f.zone.period(at)
+		w, ok := f.times.next(at + offset)
+		if !ok {
+			return time.Time{}
+		}
+		if fire := w - offset; fire < end {
+			return time.Unix(fire, 0).In(t.Location())
+		}
+		if after, _, _ := f.zone.period(end); w < end+after {
+			return time.Unix(end, 0).In(t.Location()) // w lies in the gap
+		}
+		at = end
+	}
+}
+
+// Occurrences are the scheduled times of full rebuilds. Each wall-clock time of
+// full.schedule in full.time_zone is one of them and exists once: of a repeated
+// hour it is the first, and in a gap of the clock it is the first instant after
+// the gap. Times that fall on one instant in this way are one scheduled time.
+type Occurrences struct {
+	times times
+	zone  zone
+	text  string
+}
+
+// Occurrences are the scheduled times of the full index. It is for a Schedule
+// that Validate accepts: rebuilds by hand have none, which is an error.
+func (f *Full) Occurrences() (Occurrences, error) {
+	loc, err := location(f.TimeZone)
+	if err != nil {
+		return Occurrences{}, fmt.Errorf("full.time_zone: %w, got %s", err, f.TimeZone)
+	}
+	t, err := parseTimes(f.Schedule)
+	if err != nil {
+		return Occurrences{}, fmt.Errorf("full.schedule: %w, got %s", err, f.Schedule)
+	}
+	return Occurrences{times: t, zone: zone{loc}, text: strings.Join(strings.Fields(f.Schedule), " ") + " in " + f.TimeZone}, nil
+}
+
+// Latest is the last scheduled instant in (after, until]; ok is false where
+// there is none. Its cost does not grow with the time between the two.
+func (o Occurrences) Latest(after, until time.Time) (at time.Time, ok bool) {
+	w, ok := o.times.previous(o.zone.reached(until.Unix()))
+	if !ok {
+		return time.Time{}, false
+	}
+	if at = time.Unix(o.zone.first(w), 0).UTC(); !at.After(after) {
+		return time.Time{}, false
+	}
+	return at, true
+}
+
+// Next is the first scheduled instant after t.
+func (o Occurrences) Next(t time.Time) time.Time {
+	w, ok := o.times.next(o.zone.reached(t.Unix()) + 1)
+	if !ok {
+		return time.Time{}
+	}
+	return time.Unix(o.zone.first(w), 0).UTC()
+}
+
+// String is the schedule as configured, with its zone.
+func (o Occurrences) String() string { return o.text }
 
 // epoch is the instant from which schedules are measured: fixed, so that what
 // is said of a configuration does not change with the day.
 func epoch() time.Time { return time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// longestInterval is the longest time between two fires of a schedule. It is
-// measured in wall-clock time and, where the zone changes its offset, one hour
-// is added for the day that is longer.
-func longestInterval(spec string, loc *time.Location) (time.Duration, error) {
-	s, err := ParseCron(spec, time.UTC)
-	if err != nil {
-		return 0, err
-	}
-	const fires = 20_000 // the longest pause within a day of fires every second shows within 3,600
-	var longest time.Duration
-	end := epoch().Add(400 * 24 * time.Hour)
-	last := s.Next(epoch().Add(-time.Second))
-	for i := 0; i < fires && (i == 0 || last.Before(end)); i++ {
-		next := s.Next(last)
-		if next.IsZero() {
-			break
-		}
-		longest = max(longest, next.Sub(last))
-		last = next
-	}
-	if changesOffset(loc) {
-		longest += time.Hour
-	}
-	return longest, nil
-}
-
 // unscheduled is the interval that arithmetic takes for rebuilds by hand.
 const unscheduled = 24 * time.Hour
 
 // ScheduleInterval is the longest time between two scheduled full rebuilds, a
-// day where they are by hand, and 0 without a full section. It walks through a
-// year of the schedule, which takes milliseconds: take it, and what follows
-// from it (WindowMax, RetentionNeed), once and not in each run.
+// day where they are by hand, and 0 without a full section. It is measured in
+// wall-clock time, with one hour more where the zone changes its offset, for the
+// day that is longer. It walks through years of the schedule, which takes
+// milliseconds: take it, and what follows from it (WindowMax, RetentionNeed),
+// once and not in each run.
 func (p *Pipeline) ScheduleInterval() time.Duration {
 	if p.Full == nil {
 		return 0
 	}
-	if p.Full.Schedule == "" {
+	t, err := parseTimes(p.Full.Schedule)
+	if err != nil { // Validate says what is wrong with it
 		return unscheduled
 	}
-	loc, err := location(p.Full.TimeZone)
-	if err != nil {
-		loc = time.UTC
-	}
-	interval, err := longestInterval(p.Full.Schedule, loc)
-	if err != nil {
-		return unscheduled // Validate says what is wrong with it
+	interval := t.longestPause()
+	if loc, err := location(p.Full.TimeZone); err == nil && changesOffset(loc) {
+		interval += time.Hour
 	}
 	return interval
-}
-
-// location loads an IANA zone; the error is the rule that was broken. Local is
-// refused: it is a different zone on each machine.
-func location(name string) (*time.Location, error) {
-	rule := errors.New("must be an IANA time zone such as UTC or Europe/Berlin")
-	if name == "" || name == "Local" {
-		return nil, rule
-	}
-	loc, err := time.LoadLocation(name)
-	if err != nil {
-		return nil, rule
-	}
-	return loc, nil
 }

@@ -226,18 +226,12 @@ func (p *Pipeline) validateErrors(ps *Problems, path string) {
 }
 
 func (f *Full) validate(ps *Problems, path string) {
-	zone, err := location(f.TimeZone)
-	if err != nil {
-		zone = time.UTC
-	}
 	if f.Schedule != "" {
-		if _, err := ParseCron(f.Schedule, zone); err != nil {
+		if _, err := parseTimes(f.Schedule); err != nil {
 			ps.add(path+".schedule", err.Error(), f.Schedule)
 		}
 	}
-	if err != nil {
-		ps.add(path+".time_zone", err.Error(), f.TimeZone)
-	}
+	validZone(ps, path+".time_zone", f.TimeZone)
 	if y := f.Since.Year(); !f.Since.IsZero() && (y < 1970 || y > 2199) {
 		ps.add(path+".since", "must be in the years 1970 to 2199", f.Since.Format(time.RFC3339))
 	}
