@@ -22,10 +22,12 @@
 //     of the own first attempt, a timeout may be applied later). CURRENT is read again and decides: see Attempt.
 //  5. Everything that CURRENT names was completely written before: data files, then the manifest, then CURRENT. Files and manifests are
 //     created, never replaced, and their names are never used twice; a manifest's hash stands in CURRENT, a file's hash in its manifest.
+//     A pane names the base it was computed for, and both stand in one CURRENT: they change together or not at all.
 //  6. watermark and progress move only as the reason allows: a publish lies beyond progress, a refine and a claim keep both, only reset,
-//     rollback and recover may go back (Transition).
-//  7. Data is deleted only while CURRENT lists its id as condemned, no kept pane is built on condemned data, and a condemned id is never
-//     a target again. Since ids are never reused, a delete that arrives late, even from a leader that has lost its lease, hits nothing
+//     rollback and recover may go back; the base changes in a promotion or a rollback alone (Transition).
+//  7. Data of a run or a generation is deleted only while CURRENT lists its id as condemned, no kept pane is built on condemned data, and
+//     a condemned id is never a target again. Who goes back to a pane or forward to a base looks whether its data is there (Present) after
+//     it has read the CURRENT that it replaces. Since ids are never reused, a delete that arrives late, even from a leader that has lost its lease, hits nothing
 //     that is alive.
 //
 // # What it does not do

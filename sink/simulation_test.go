@@ -200,7 +200,7 @@ func (s *simulation) leader(script []int, mark byte) func(st store.Store) error 
 
 func (s *simulation) act(ctx context.Context, out *sink.Sink, c *sink.Collector, me sink.Owner, h sink.Head, action int) (sink.Head, error) {
 	run := s.runs()
-	pane := sinktest.Pane{RunID: run, Documents: map[string]int64{run: 1}}
+	pane := sinktest.Pane{RunID: run, Documents: map[string]int64{run: 1}, From: sinktest.Hour(-100), SupportUntil: s.clock.Add(time.Hour)}
 	next := 1
 	if h.Progress != nil {
 		next = int(h.Progress.Sub(sinktest.Hour(0))/time.Hour) + 1
@@ -217,11 +217,19 @@ func (s *simulation) act(ctx context.Context, out *sink.Sink, c *sink.Collector,
 	case action == 2 && h.Delta != nil:
 		h, err = s.rollback(ctx, out, me, h, run)
 	case action <= 4 && h.Delta != nil:
-		plan, perr := c.Plan(ctx, h, sink.CollectOptions{Retain: sink.Retain{Panes: 1}})
+		plan, perr := c.Plan(ctx, h, sink.CollectOptions{Retain: sink.Retain{Panes: 1, Bases: 2}})
 		if perr != nil {
 			return h, perr
 		}
 		return c.Do(ctx, me, h, plan)
+	case action == 5:
+		base := sinktest.Base{Generation: s.runs(), Cut: sinktest.Hour(-50), Documents: map[string]int64{"base": int64(next)}}
+		var m sink.Manifest
+		if m, pane.BaseSHA256, err = base.Write(ctx, out, me); err != nil {
+			break
+		}
+		pane.Base, pane.Watermark = &m, sinktest.Hour(next)
+		h, err = sinktest.Publish(ctx, out, me, h, pane)
 	default:
 		pane.Watermark = sinktest.Hour(next)
 		h, err = sinktest.Publish(ctx, out, me, h, pane)
@@ -237,30 +245,27 @@ func (s *simulation) act(ctx context.Context, out *sink.Sink, c *sink.Collector,
 	return h, err
 }
 
-// rollback publishes the oldest pane again whose data is there, if there is one.
+// rollback publishes the oldest pane again whose data and base are there, if there is one.
 func (s *simulation) rollback(ctx context.Context, out *sink.Sink, me sink.Owner, h sink.Head, run string) (sink.Head, error) {
-	var target sink.Manifest
-	err := out.Walk(ctx, h, func(_ sink.Ref, m sink.Manifest) (bool, error) {
-		for _, f := range m.DataFiles() {
-			_, gone := s.mem.Head(ctx, f.Key)
-			if gone != nil || h.Condemns(m.DataIDs()[0]) {
-				return true, nil //nolint:nilerr // not this one: the walk goes on to an older pane
-			}
+	var target sink.Ref
+	err := out.Walk(ctx, h, func(ref sink.Ref, m sink.Manifest) (bool, error) {
+		gone := sinktest.Whole(ctx, s.mem, ref, h.Condemns)
+		if gone == nil && ref != h.Delta.Ref() && (m.Base != nil || h.Base == nil) {
+			target = ref
 		}
-		target = m
 		return true, nil
 	})
-	if err != nil || target.RunID == "" {
-		return h, err
-	}
-	m, ref := target, h.Delta.Ref()
-	m.RunID, m.Reason, m.Version, m.Parent = run, sink.Rollback, h.Version+1, &ref
-	m.Writer = sink.Writer{Epoch: me.Epoch, Nonce: me.Nonce}
-	written, err := out.WriteManifest(ctx, m)
 	if err != nil {
 		return h, err
 	}
-	return out.Commit(ctx, me, h, written, m, sink.CommitOptions{Now: s.clock})
+	if target == (sink.Ref{}) {
+		return h, fmt.Errorf("no pane to go back to: %w", sink.ErrMoved)
+	}
+	now, _, err := out.Rollback(ctx, me, h, sink.RollbackOptions{Target: target, RunID: run, Now: s.clock, SupportUntil: s.clock.Add(time.Hour)})
+	if errors.Is(err, sink.ErrCondemned) { // by another leader, meanwhile
+		return h, fmt.Errorf("%w: %v", sink.ErrMoved, err)
+	}
+	return now, err
 }
 
 // reconciles checks that the walk from CURRENT finds every run that was published since the oldest it finds: what a new leader's journal

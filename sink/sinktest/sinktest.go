@@ -93,23 +93,27 @@ func (p Pane) Manifest(me sink.Owner, head sink.Head) sink.Manifest {
 		ref := head.Delta.Ref()
 		m.Parent = &ref
 	}
-	if m.Reason == "" {
-		m.Reason = sink.Publish
-		if head.Watermark != nil && head.Watermark.Equal(p.Watermark) {
-			m.Reason, m.Timing = sink.Refine, "late"
-		}
-	}
-	if m.Reason == sink.Refine && head.Progress != nil && !head.Progress.Equal(p.Watermark) {
-		m.Progress = head.Progress
-	}
 	switch b := p.Base; {
 	case b != nil:
 		m.Base = &sink.ManifestBase{Generation: b.RunID, Cut: *b.Cut, Manifest: b.Key(), SHA256: p.BaseSHA256}
 	case p.Parent != nil:
 		m.Base = p.Parent.Base
 	}
-	if another := m.Base != nil && (head.Base == nil || head.Base.Generation != m.Base.Generation); p.Reason == "" && another {
+	same := head.Watermark != nil && head.Watermark.Equal(p.Watermark)
+	if same {
+		m.Timing = "late"
+	}
+	switch {
+	case m.Reason != "":
+	case m.Base != nil && (head.Base == nil || head.Base.Generation != m.Base.Generation):
 		m.Reason = sink.Promote
+	case same:
+		m.Reason = sink.Refine
+	default:
+		m.Reason = sink.Publish
+	}
+	if m.Reason == sink.Refine && head.Progress != nil && !head.Progress.Equal(p.Watermark) {
+		m.Progress = head.Progress
 	}
 	switch {
 	case p.Parent == nil:
