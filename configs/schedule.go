@@ -39,10 +39,10 @@ type fires struct {
 
 // Next implements [cron.Schedule].
 func (f fires) Next(t time.Time) time.Time {
-	at := t.Unix() + 1
-	for {
+	at := t.Unix() // its period, for a gap may begin right after it
+	for from := at + 1; ; from = at {
 		offset, _, end := f.zone.period(at)
-		w, ok := f.times.next(at + offset)
+		w, ok := f.times.next(from + offset)
 		if !ok {
 			return time.Time{}
 		}

@@ -95,6 +95,8 @@ func TestB27TriggersAcrossClockChanges(t *testing.T) {
 			want: "2026-11-01T01:30:00-04:00 2026-11-01T01:30:00-05:00 2026-11-02T01:30:00-05:00"},
 		{name: "throughout a repeated hour", spec: "*/20 * * * *", zone: "America/New_York", from: "2026-11-01T01:30:00-04:00",
 			want: "2026-11-01T01:40:00-04:00 2026-11-01T01:00:00-05:00 2026-11-01T01:20:00-05:00"},
+		{name: "in a gap that begins at once", spec: "30 2 * * *", zone: "America/New_York", from: "2026-03-08T01:59:59-05:00",
+			want: "2026-03-08T03:00:00-04:00 2026-03-09T02:30:00-04:00"},
 		{name: "no midnight", spec: "0 0 * * *", zone: "America/Sao_Paulo", from: "2018-11-03T12:00:00-03:00",
 			want: "2018-11-04T01:00:00-02:00 2018-11-05T00:00:00-02:00"},
 		{name: "at the half-hour of a shifted clock", spec: "*/15 * * * *", zone: "Australia/Lord_Howe", from: "2026-10-04T01:50:00+10:30",
