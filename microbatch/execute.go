@@ -24,9 +24,6 @@ import (
 	"github.com/deltad/deltad/watermark"
 )
 
-// ErrGuard is a pane that a guard refuses.
-var ErrGuard = errors.New("guard refused")
-
 // done is what an execution published.
 type done struct {
 	head     sink.Head
@@ -305,31 +302,6 @@ func (p *Pipeline) writer(name string, fields []column.Field, runID string, file
 			return nil
 		},
 	})
-}
-
-const rejectedRows = "rejected_rows" // the name of a check
-
-// guard asks what must hold of every pane before it is published.
-func (p *Pipeline) guard(m *sink.Manifest, built slice.Window) error {
-	share := 0.0
-	if m.Counts.Rows > 0 {
-		share = float64(m.Counts.Rejected) / float64(m.Counts.Rows)
-	}
-	if len(m.Inputs) == 0 && len(m.Skipped) > 0 {
-		// More likely the configuration is wrong than every object.
-		return fmt.Errorf("%w: all %d objects of the coverage are skipped, such as %s (%s); nothing would be left of the index",
-			ErrGuard, len(m.Skipped), m.Skipped[0].Key, m.Skipped[0].Reason)
-	}
-	ok := m.Counts.Rejected == 0 || share <= p.set.MaxRejectShare
-	m.Checks = append(m.Checks, sink.CheckResult{
-		Name: rejectedRows, Passed: ok,
-		Detail: fmt.Sprintf("%d of %d rows", m.Counts.Rejected, m.Counts.Rows),
-	})
-	if !ok {
-		return fmt.Errorf("%w: %d of %d rows were rejected, more than the allowed share of %g, such as %s",
-			ErrGuard, m.Counts.Rejected, m.Counts.Rows, p.set.MaxRejectShare, firstReject(built.Slices))
-	}
-	return nil
 }
 
 // commit makes the pane live and tells the state store.

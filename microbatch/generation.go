@@ -96,20 +96,6 @@ func oldestCut(bases []*Generation) time.Time {
 	return t
 }
 
-// oldestOf is the oldest cut that a pane fits, zero without a base.
-func oldestOf(m *sink.Manifest) time.Time {
-	if m == nil || m.Base == nil {
-		return time.Time{}
-	}
-	t := m.Base.Cut.Time
-	for _, s := range m.Supports {
-		if s.Cut.Before(t) {
-			t = s.Cut.Time
-		}
-	}
-	return t
-}
-
 // generations are those opened; what no pane names any more is let go of.
 type generations map[sink.Ref]*Generation
 

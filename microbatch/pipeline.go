@@ -105,6 +105,7 @@ type Settings struct {
 	SkipAfter    int
 	// MaxRejectShare bounds the bad rows of a run, as a share of its rows.
 	MaxRejectShare float64
+	Guards         Guards
 	Retain         sink.Retain
 	Timeout        time.Duration
 	Workers        int

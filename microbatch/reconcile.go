@@ -190,11 +190,11 @@ func (p *Pipeline) publication(run watermark.Run, ref sink.Ref, m sink.Manifest,
 	if counts, err := json.Marshal(m.Counts); err == nil {
 		pub.Counts = counts
 	}
-	switch m.Reason {
-	case sink.Reset, sink.Rollback:
+	if m.Reason == sink.Reset || m.Reason == sink.Rollback {
 		pub.Intent = run.ID // such a run has the id of its intent
 		pub.Ledger = nil
-	case sink.Promote:
+	}
+	if m.Reason == sink.Promote {
 		pub.Promoted = m.Base.Generation
 	}
 	return pub
