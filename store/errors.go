@@ -23,11 +23,22 @@ var (
 	ErrBadListing   = errors.New("not a trustworthy listing")
 	ErrTooLarge     = errors.New("object larger than allowed")
 	ErrUnsupported  = errors.New("not supported by the store")
+
+	// ErrCredentials says that there are no credentials to ask with, or that where they come from does not answer. It is an
+	// ErrUnavailable: nothing was asked of the store, a role's endpoint may be back at the next trigger, and a person may have
+	// mended a file or a variable's source by then.
+	ErrCredentials error = credentials{}
 )
+
+type credentials struct{}
+
+func (credentials) Error() string { return "no credentials" }
+
+func (credentials) Unwrap() error { return ErrUnavailable }
 
 // Outcomes are the names of the classes as Outcome gives them, for metric labels: a closed set.
 var Outcomes = []string{
-	"ok", "not_found", "precondition", "conflict", "not_modified", "range", "unavailable", "denied", "no_bucket", "bad_key",
+	"ok", "not_found", "precondition", "conflict", "not_modified", "range", "credentials", "unavailable", "denied", "no_bucket", "bad_key",
 	"bad_listing", "too_large", "unsupported", "canceled", "error",
 }
 
@@ -44,7 +55,7 @@ func Outcome(err error) string {
 		name  string
 	}{
 		{ErrNotFound, "not_found"}, {ErrPrecondition, "precondition"}, {ErrConflict, "conflict"}, {ErrNotModified, "not_modified"},
-		{ErrRange, "range"}, {ErrUnavailable, "unavailable"}, {ErrDenied, "denied"}, {ErrNoBucket, "no_bucket"}, {ErrBadKey, "bad_key"},
+		{ErrRange, "range"}, {ErrCredentials, "credentials"}, {ErrUnavailable, "unavailable"}, {ErrDenied, "denied"}, {ErrNoBucket, "no_bucket"}, {ErrBadKey, "bad_key"},
 		{ErrBadListing, "bad_listing"}, {ErrTooLarge, "too_large"},
 		{ErrUnsupported, "unsupported"},
 	} {

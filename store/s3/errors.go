@@ -70,6 +70,9 @@ var byCode = map[string]error{
 }
 
 func (s *Store) classify(op string, err error) (hint string, class error) {
+	if errors.Is(err, store.ErrCredentials) {
+		return "looked for in the environment, the profile, a web identity and the instance's or container's role", store.ErrCredentials
+	}
 	for _, own := range []error{
 		store.ErrBadListing, store.ErrBadKey, store.ErrRange, store.ErrPrecondition, store.ErrTooLarge, store.ErrUnsupported, store.ErrUnavailable,
 	} {

@@ -3,6 +3,7 @@ package s3_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -319,5 +320,18 @@ func TestSilenceEnds(t *testing.T) {
 	want(t, "get after silence", err, nil)
 	if len(got) != 1<<20 || time.Since(start) > 5*time.Second {
 		t.Fatalf("%d bytes after %v", len(got), time.Since(start))
+	}
+}
+
+// TestMissingCredentialsAreNamed: what cannot be signed never reached the store, which is not to blame; it is tried again like an outage.
+func TestMissingCredentialsAreNamed(t *testing.T) {
+	srv := newFake().serve(t)
+	st := open(t, srv.URL, func(o *s3.Options) { o.Credentials = nil })
+	_, err := st.List(t.Context(), store.ListOptions{})
+	if !errors.Is(err, store.ErrCredentials) || !errors.Is(err, store.ErrUnavailable) || store.Outcome(err) != "credentials" {
+		t.Fatalf("%v, want one that names credentials", err)
+	}
+	if text := err.Error(); !strings.Contains(text, "no credentials") || strings.Contains(text, "store unavailable") {
+		t.Errorf("it says %q", text)
 	}
 }

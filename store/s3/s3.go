@@ -36,6 +36,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/logging"
+
+	"github.com/deltad/deltad/store"
 )
 
 // Values of Options.Checksum.
@@ -137,7 +139,27 @@ func New(ctx context.Context, o Options) (*Store, error) {
 				}
 			}))
 	}
+	if cfg.Credentials != nil {
+		cfg.Credentials = named{cfg.Credentials}
+	}
 	return newStore(o, cfg), nil
+}
+
+// named tells an error of the credentials from one of the store, which the SDK does not.
+type named struct{ aws.CredentialsProvider }
+
+// Retrieve implements aws.CredentialsProvider.
+func (n named) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	c, err := n.CredentialsProvider.Retrieve(ctx)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", store.ErrCredentials, err)
+	}
+	return c, err
+}
+
+// IsCredentialsProvider lets the SDK see what is behind it: anonymous ones are not signed with.
+func (n named) IsCredentialsProvider(target aws.CredentialsProvider) bool {
+	return aws.IsCredentialsProvider(n.CredentialsProvider, target)
 }
 
 func newStore(o Options, cfg aws.Config) *Store {

@@ -39,6 +39,7 @@ const (
 	badMethod     control.Slug = "method-not-allowed"
 	tooLarge      control.Slug = "body-too-large"
 	unavailable   control.Slug = "unavailable"
+	credentials   control.Slug = "credentials"
 	denied        control.Slug = "access-denied"
 	corrupt       control.Slug = "state-corrupt"
 	internal      control.Slug = "internal"
@@ -102,6 +103,8 @@ func meaningOf(slug control.Slug) meaning {
 		return meaning{http.StatusRequestEntityTooLarge, "The body is too large"}
 	case unavailable:
 		return meaning{http.StatusServiceUnavailable, "A store cannot be reached"}
+	case credentials:
+		return meaning{http.StatusServiceUnavailable, "A store cannot be asked without credentials"}
 	case denied:
 		return meaning{http.StatusServiceUnavailable, "A store denies access"}
 	case corrupt:
@@ -119,6 +122,8 @@ func slugOf(err error) control.Slug {
 	switch {
 	case errors.Is(err, watermark.ErrCorrupt), errors.Is(err, sink.ErrCorrupt), errors.Is(err, sink.ErrLostCurrent), errors.Is(err, sink.ErrFormat):
 		return corrupt
+	case errors.Is(err, store.ErrCredentials):
+		return credentials
 	case errors.Is(err, store.ErrDenied):
 		return denied
 	case errors.Is(err, watermark.ErrUnavailable), errors.Is(err, store.ErrUnavailable), errors.Is(err, sink.ErrUnsettled), errors.Is(err, errNotYet),
