@@ -63,6 +63,17 @@ func (m Manifest) StateFiles() []StateFile {
 	return append([]StateFile(nil), m.UnreadSlices...)
 }
 
+// FormerBase is m's entry in History of a generation: where a rollback to it goes. Such a base was live once; one that is newer than m's
+// own was left by a rollback, which a promotion of its own accord must not undo, whatever a restored state store says of it.
+func (m Manifest) FormerBase(generation string) (f Former, ok bool) {
+	for _, f := range m.History {
+		if f.Generation == generation {
+			return f, true
+		}
+	}
+	return Former{}, false
+}
+
 // Supporting are m's entries of Supports that count at now.
 func (m Manifest) Supporting(now time.Time) []Support {
 	var out []Support

@@ -59,6 +59,12 @@ func TestLineage(t *testing.T) {
 			}
 		})
 	}
+	if f, ok := third.FormerBase(base(1)); !ok || f.Pane != pane(1) {
+		t.Errorf("%+v, %t", f, ok)
+	}
+	if f, ok := third.FormerBase(base(3)); ok {
+		t.Errorf("%+v", f)
+	}
 	if got := third.History[0]; got.Pane != pane(2) || !got.Cut.Equal(sinktest.Hour(2)) || !third.Supports[0].Until.Equal(until(7)) {
 		t.Errorf("%+v, %+v", got, third.Supports[0])
 	}
