@@ -1,6 +1,7 @@
 package microbatch_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -9,8 +10,10 @@ import (
 	"github.com/deltad/deltad/microbatch"
 	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/full"
+	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/microbatch/window"
+	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/watermark"
 )
@@ -132,4 +135,268 @@ func TestBaseAndDeltaAreOneIndex(t *testing.T) {
 		t.Fatalf("over %+v, supports %+v, history %+v", m.Base, m.Supports, m.History)
 	}
 	b.step("05:03", microbatch.WasIdle)
+}
+
+// moved asks for a rollback to the last pane over a former base (or to pane,
+// if given) and takes a step.
+func (b *bench) rollback(pane sink.Ref, bar string, pause bool, clock string) watermark.Intent {
+	b.t.Helper()
+	row, err := b.state.Pipeline(b.t.Context(), "ads")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	in, err := b.state.CreateIntent(b.t.Context(), watermark.Intent{
+		ID: b.set.NewID(), Pipeline: "ads", Kind: watermark.IntentRollback, Pane: watermark.ManifestRef{Key: pane.Manifest, SHA256: pane.SHA256},
+		Bar: bar, Pause: pause, Digest: "d", Actor: "t", Reason: "a test goes back",
+	}, row.Version)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r := b.p.Once(b.t.Context(), at(clock), microbatch.StepOptions{})
+	if r.Err != nil {
+		b.t.Fatal(r.Err)
+	}
+	if in, err = b.state.IntentByID(b.t.Context(), in.ID); err != nil {
+		b.t.Fatal(err)
+	}
+	return in
+}
+
+// twoBases is a bench over its second base, with documents in both.
+func twoBases(t *testing.T, change func(*microbatch.Settings)) (b *bench, first, second watermark.Rebuild) {
+	b = newBaseBench(t, change)
+	b.put("02:00", "a.ndjson", row("old", "02:00", 7, "ancient"), row("x", "02:00", 1, "first"))
+	b.put("03:00", "a.ndjson", row("x", "03:00", 2, "one"))
+	b.step("03:01", microbatch.Advanced)
+	first = b.rebuild(watermark.RebuildCandidate)
+	b.step("03:01", microbatch.Refined)
+	b.put("03:30", "a.ndjson", row("x", "03:30", 4, "two"))
+	b.step("03:31", microbatch.Advanced)
+	second = b.rebuild(watermark.RebuildCandidate)
+	b.step("03:31", microbatch.Refined)
+	return b, first, second
+}
+
+// TestRollbackToABaseStays: base and delta go back in one change, the base
+// that was left is not promoted again by itself, and the documents are right
+// over the older base at once and after the next partition.
+func TestRollbackToABaseStays(t *testing.T) {
+	b, first, second := twoBases(t, nil)
+	want := b.docs()
+	before := b.live()
+	in := b.rollback(before.History[0].Pane, second.ID, false, "03:32")
+	if in.State != watermark.IntentApplied {
+		t.Fatalf("rollback %s: %s", in.State, in.Note)
+	}
+	m := b.live()
+	if m.Base == nil || m.Base.Generation != first.ID {
+		t.Fatalf("over %+v", m.Base)
+	}
+	b.same(want)
+	for _, clock := range []string{"03:32", "03:33"} {
+		b.p.Once(t.Context(), at(clock), microbatch.StepOptions{})
+	}
+	if got := b.live().Base.Generation; got != first.ID {
+		t.Fatalf("the barred base %s came back", got)
+	}
+	b.put("03:40", "a.ndjson", row("old", "03:40", 1, "newer"))
+	b.step("03:41", microbatch.Advanced)
+	want["old"] = `{"item":"old","updates":2,"clicks":8,"title":"newer","clicks_5m":1,"double":16}`
+	want["x"] = `{"item":"x","updates":3,"clicks":7,"title":"two","clicks_5m":null,"double":14}`
+	b.same(want)
+	if _, err := b.state.ApproveRebuild(t.Context(), "ads", second.ID, nil, watermark.Change{ID: b.set.NewID(), Actor: "t", Reason: "it was right after all"}); err != nil {
+		t.Fatal(err)
+	}
+	b.step("03:42", microbatch.Refined)
+	if got := b.live().Base.Generation; got != second.ID {
+		t.Fatalf("over %s, want the approved base", got)
+	}
+	b.same(want)
+}
+
+func TestRollbackToAPanePauses(t *testing.T) {
+	b, _, _ := twoBases(t, nil)
+	target := b.live()
+	ref := b.head().Delta.Ref()
+	b.put("03:40", "a.ndjson", row("x", "03:40", 100, "wrong"))
+	b.step("03:41", microbatch.Advanced)
+	in := b.rollback(ref, "", true, "03:42")
+	if in.State != watermark.IntentApplied {
+		t.Fatalf("rollback %s: %s", in.State, in.Note)
+	}
+	m := b.live()
+	if !m.Watermark.Equal(target.Watermark.Time) || m.Reason != sink.Rollback {
+		t.Fatalf("watermark %s, reason %s", m.Watermark, m.Reason)
+	}
+	b.step("03:43", microbatch.WasHeld)
+}
+
+func (b *bench) head() sink.Head {
+	b.t.Helper()
+	h, err := b.set.Sink.Head(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return h
+}
+
+// TestStaleBase: what the base read and was replaced or is gone since stays in
+// fields over all; fields with durations use what the bucket holds, for every
+// key that the base saw there.
+func TestStaleBase(t *testing.T) {
+	b := newBaseBench(t, nil)
+	b.put("02:58", "a.ndjson", row("x", "02:58", 1, "first"), row("y", "02:58", 1, "why"))
+	b.put("02:59", "a.ndjson", row("z", "02:59", 1, "zed"))
+	b.put("03:00", "a.ndjson", row("x", "03:00", 2, "one"))
+	b.step("03:01", microbatch.Advanced)
+	b.rebuild(watermark.RebuildCandidate)
+	b.step("03:01", microbatch.Refined)
+	b.put("02:58", "a.ndjson", row("x", "02:58", 10, "other")) // y is in it no more
+	b.step("03:02", microbatch.Refined)
+	b.same(map[string]string{
+		"x": `{"item":"x","updates":2,"clicks":3,"title":"one","clicks_5m":12,"double":6}`,
+		"y": `{"item":"y","updates":1,"clicks":1,"title":"why","clicks_5m":null,"double":2}`,
+		"z": `{"item":"z","updates":1,"clicks":1,"title":"zed","clicks_5m":1,"double":2}`,
+	})
+	if m := b.live(); m.Base.StaleCount != 1 {
+		t.Errorf("stale %+v", m.Base)
+	}
+	b.step("03:03", microbatch.WasIdle)
+}
+
+// TestBreakingConfigurationIsHeld: the last pane stays until a base that was
+// built with the new configuration is promoted.
+func TestBreakingConfigurationIsHeld(t *testing.T) {
+	b := newBaseBench(t, nil)
+	b.put("03:00", "a.ndjson", row("x", "03:00", 2, "one"))
+	b.step("03:01", microbatch.Advanced)
+	b.rebuild(watermark.RebuildCandidate)
+	b.step("03:01", microbatch.Refined)
+	spec := clicks()
+	spec.Fields[2].Fn = "earliest"
+	program, err := index.Compile(spec, combine.Builtins())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.set.Program, b.set.ConfigHash = program, "c2"
+	b.restart()
+	b.put("03:05", "a.ndjson", row("x", "03:05", 2, "two"))
+	if r := b.step("03:06", microbatch.WasHeld); !strings.Contains(r.Why, "index.fields.title") {
+		t.Errorf("held because %s", r.Why)
+	}
+	b.rebuild(watermark.RebuildCandidate)
+	b.step("03:06", microbatch.Advanced)
+	b.same(map[string]string{"x": `{"item":"x","updates":2,"clicks":4,"title":"one","clicks_5m":2,"double":8}`})
+}
+
+// TestNewFieldIsPendingUntilABaseHasIt: null in deltas, and named.
+func TestNewFieldIsPendingUntilABaseHasIt(t *testing.T) {
+	b := newBaseBench(t, nil)
+	b.put("03:00", "a.ndjson", row("x", "03:00", 2, "one"))
+	b.step("03:01", microbatch.Advanced)
+	b.rebuild(watermark.RebuildCandidate)
+	b.step("03:01", microbatch.Refined)
+	spec := clicks()
+	spec.Fields = append(spec.Fields, index.FieldSpec{Name: "n", Fn: "count", Args: []string{"clicks"}})
+	program, err := index.Compile(spec, combine.Builtins())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.set.Program, b.set.ConfigHash = program, "c2"
+	b.restart()
+	b.step("03:02", microbatch.Refined)
+	b.same(map[string]string{"x": `{"item":"x","updates":1,"clicks":2,"title":"one","clicks_5m":2,"double":4,"n":null}`})
+	if m := b.live(); len(m.Pending) != 1 || m.Pending[0] != "n" {
+		t.Errorf("pending %v", m.Pending)
+	}
+	b.rebuild(watermark.RebuildCandidate)
+	b.step("03:02", microbatch.Refined)
+	b.same(map[string]string{"x": `{"item":"x","updates":1,"clicks":2,"title":"one","clicks_5m":2,"double":4,"n":1}`})
+}
+
+// TestTypesThatNoLongerFitTheBase: a wider type since the base is an error that
+// names the field, asks for a rebuild, and is over with it.
+func TestTypesThatNoLongerFitTheBase(t *testing.T) {
+	b := newBaseBench(t, nil)
+	b.put("03:00", "a.ndjson", row("x", "03:00", 2, "one"))
+	b.step("03:01", microbatch.Advanced)
+	b.rebuild(watermark.RebuildCandidate)
+	b.step("03:01", microbatch.Refined)
+	b.put("03:05", "a.ndjson", `{"item":"x","ts":"2026-11-30T03:05:00Z","clicks":0.5,"title":"half","op":"U"}`)
+	if r := b.step("03:06", microbatch.Failed); !strings.Contains(r.Err.Error(), "field clicks") {
+		t.Errorf("failed because %v", r.Err)
+	}
+	open, err := b.state.OpenRebuild(t.Context(), "ads")
+	if err != nil || open.Cause != watermark.RebuildTypes {
+		t.Fatalf("%+v, %v", open, err)
+	}
+}
+
+// TestUnreadObjectOutlivesItsObject: the slice of an unread object is kept, so
+// that the object may go before a base has read it; without both it is lost,
+// and the ledger says so.
+func TestUnreadObjectOutlivesItsObject(t *testing.T) {
+	b := newBaseBench(t, nil)
+	b.put("02:00", "a.ndjson", row("old", "02:00", 7, "ancient"))
+	b.put("03:00", "a.ndjson", row("x", "03:00", 2, "one"))
+	b.step("03:01", microbatch.Advanced)
+	b.rebuild(watermark.RebuildCandidate)
+	b.step("03:01", microbatch.Refined)
+	late := b.put("02:32", "late.ndjson", row("old", "02:32", 1, "late")) // listed at first, and no more from 05:01 on
+	b.step("03:02", microbatch.Refined)
+	b.put("05:00", "a.ndjson", row("z", "05:00", 1, "zed"))
+	b.step("05:01", microbatch.Advanced)
+	if err := b.raw.Delete(t.Context(), late); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	b.put("05:01", "a.ndjson", row("z", "05:01", 1, "zed"))
+	b.step("05:02", microbatch.Advanced)
+	if got := b.docs()["old"]; got != `{"item":"old","updates":2,"clicks":8,"title":"late","clicks_5m":null,"double":16}` {
+		t.Errorf("old is %s", got)
+	}
+	m := b.live()
+	if len(m.UnreadSlices) != 1 {
+		t.Fatalf("slices %+v", m.UnreadSlices)
+	}
+	if err := b.out.Delete(t.Context(), m.UnreadSlices[0].Key); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	b.put("05:02", "a.ndjson", row("z", "05:02", 1, "zed"))
+	b.step("05:03", microbatch.Advanced)
+	if got := b.docs()["old"]; got != `{"item":"old","updates":1,"clicks":7,"title":"ancient","clicks_5m":null,"double":14}` {
+		t.Errorf("old is %s", got)
+	}
+	if state := b.ledger()["02:32"]; state != partition.Late.String() {
+		t.Errorf("ledger says %s", state)
+	}
+	b.step("05:04", microbatch.WasIdle)
+}
+
+// TestGatePolicyOfRebuilds: a generation that shrank is held, the live base
+// stays, and a person lets it past by naming the check.
+func TestHeldGenerationWaitsForAPerson(t *testing.T) {
+	b := newBaseBench(t, nil)
+	a := b.put("02:00", "a.ndjson", row("p", "02:00", 1, "p"), row("q", "02:00", 1, "q"))
+	b.put("03:00", "a.ndjson", row("x", "03:00", 2, "one"))
+	b.step("03:01", microbatch.Advanced)
+	first := b.rebuild(watermark.RebuildCandidate)
+	b.step("03:01", microbatch.Refined)
+	if err := b.raw.Delete(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	held := b.rebuild(watermark.RebuildHeld)
+	if !strings.Contains(held.Error, full.CheckDocuments) {
+		t.Errorf("held because of %q", held.Error)
+	}
+	b.step("03:02", microbatch.WasIdle)
+	if got := b.live().Base.Generation; got != first.ID {
+		t.Fatalf("over %s", got)
+	}
+	if _, err := b.state.ApproveRebuild(t.Context(), "ads", held.ID, []string{full.CheckDocuments}, watermark.Change{ID: b.set.NewID(), Actor: "t", Reason: "they are gone for good"}); err != nil {
+		t.Fatal(err)
+	}
+	b.step("03:03", microbatch.Refined)
+	b.same(map[string]string{"x": `{"item":"x","updates":1,"clicks":2,"title":"one","clicks_5m":2,"double":4}`})
 }
