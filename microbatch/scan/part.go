@@ -6,13 +6,10 @@ import "github.com/deltad/deltad/microbatch/column"
 // number of large values out of a small page: they share its memory here, but
 // not where they are copied.
 
-// partBytes is the size of values from which a batch is cut.
-const partBytes = 32 << 20
-
 // hand emits the rows from to to of the batch, in as many parts as their size
 // asks for.
 func (r *groupReader) hand(from, to int) error {
-	if to-from > 1 && weight(r.batch, from, to) > partBytes {
+	if to-from > 1 && weight(r.batch, from, to) > batchBytes {
 		middle := (from + to) / 2
 		if err := r.hand(from, middle); err != nil {
 			return err

@@ -56,7 +56,7 @@ func TestLargeRowsMakeSmallBatches(t *testing.T) {
 		format Format
 		data   []byte
 		limit  int
-	}{{NDJSON, []byte(json.String()), batchBytes}, {CSV, []byte(csv.String()), batchBytes}, {Parquet, file, partBytes}} {
+	}{{NDJSON, []byte(json.String()), batchBytes}, {CSV, []byte(csv.String()), batchBytes}, {Parquet, file, batchBytes}} {
 		t.Run(tt.format.String(), func(t *testing.T) {
 			at, most := 0, 0
 			res, err := Scan(context.Background(), &memBlob{key: "f", data: tt.data}, Request{Format: tt.format, Columns: paths("i", "s")}, func(b *column.Batch) error {

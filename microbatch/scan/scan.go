@@ -22,8 +22,8 @@
 //     caller's goroutine, and a panic that still gets out of them becomes an
 //     error of that object.
 //
-// A batch has about 2 MiB of text or less, of Parquet 32 MiB of strings and
-// lists, or is one row.
+// A batch has about 2 MiB of text, of Parquet of strings and lists, or less, or
+// is one row.
 //
 // A batch and its vectors are reused: they belong to emit's callee until it
 // returns. Strings in them are immutable and stay valid after that, but may
@@ -189,7 +189,7 @@ var ErrRetype = errors.New("a column's type changed within the object")
 // per column, small enough for vectors to stay in the second-level cache.
 const batchRows = 2048
 
-// batchBytes is the size of text from which a batch has fewer rows, down to
+// batchBytes is the size of values from which a batch has fewer rows, down to
 // one: who is given a batch may hold its values several times over.
 const batchBytes = 2 << 20
 

@@ -10,16 +10,28 @@ import (
 	"github.com/deltad/deltad/microbatch/table"
 )
 
-// builder gathers the records of one partition into a run. Its table stays
+// gatherer gathers the records of one partition into a run. Its table stays
 // within a budget: what is beyond goes out as a sorted run of its own, and the
-// runs are merged in the end. The bytes are the same either way.
+// runs are merged, so many at a time that what a merge holds of each stays
+// within bounds. The bytes are the same either way.
 type gatherer struct {
 	slicer  *Builder
 	shape   table.Shape
 	table   *table.Table
 	lifter  *index.Lifter
-	spilled []*spool.Data
+	spilled []spilled // levels never rise
 }
+
+// spilled is a sorted run that waits to be merged. A run of level n+1 was
+// merged from fanIn of level n, so a record is written once a level.
+type spilled struct {
+	data  *spool.Data
+	level int
+}
+
+// fanIn is how many runs of a level are merged into one. A merge holds a
+// block of each, which is a row at least, and rows may be megabytes.
+const fanIn = 8
 
 func (s *Builder) newGatherer(bound *index.Bound, start time.Time) (*gatherer, error) {
 	b := &gatherer{slicer: s, shape: bound.Shape()}
@@ -42,36 +54,61 @@ func (b *gatherer) add(batch *column.Batch, first int64) (index.Stats, error) {
 	if err != nil {
 		return stats, fmt.Errorf("spill: %w", err)
 	}
-	b.spilled = append(b.spilled, run)
+	b.spilled = append(b.spilled, spilled{data: run})
 	b.table.Reset()
-	return stats, nil
+	return stats, b.compact()
+}
+
+// compact merges the newest runs for as long as there are fanIn of a level.
+func (b *gatherer) compact() error {
+	for {
+		from := len(b.spilled) - fanIn
+		if from < 0 || b.spilled[from].level != b.spilled[len(b.spilled)-1].level {
+			return nil
+		}
+		merged, err := b.merge(b.spilled[from:])
+		if err != nil {
+			return fmt.Errorf("merge spilled runs: %w", err)
+		}
+		level := b.spilled[from].level + 1
+		for _, s := range b.spilled[from:] {
+			s.data.Close()
+		}
+		b.spilled = append(b.spilled[:from], spilled{data: merged, level: level})
+	}
+}
+
+// merge makes one run of several, and of what the cursors yield.
+func (b *gatherer) merge(runs []spilled, cursors ...table.Cursor) (*spool.Data, error) {
+	for _, s := range runs {
+		run, err := table.Open(s.data, s.data.Size(), b.shape)
+		if err != nil {
+			return nil, err
+		}
+		cursors = append(cursors, run.Cursor())
+	}
+	return b.slicer.write(func(out *spool.Spool) error {
+		_, err := table.MergeRuns(out, b.shape, table.Options{}, cursors...)
+		return err
+	})
 }
 
 // finish returns the run of all records.
 func (b *gatherer) finish() (*spool.Data, error) {
 	defer b.drop()
+	if len(b.spilled) > 0 {
+		return b.merge(b.spilled, b.table.Cursor())
+	}
 	return b.slicer.write(func(s *spool.Spool) error {
-		if len(b.spilled) == 0 {
-			_, err := b.table.WriteRun(s, table.Options{})
-			return err
-		}
-		cursors := []table.Cursor{b.table.Cursor()}
-		for _, d := range b.spilled {
-			run, err := table.Open(d, d.Size(), b.shape)
-			if err != nil {
-				return err
-			}
-			cursors = append(cursors, run.Cursor())
-		}
-		_, err := table.MergeRuns(s, b.shape, table.Options{}, cursors...)
+		_, err := b.table.WriteRun(s, table.Options{})
 		return err
 	})
 }
 
 // drop gives the spilled runs back.
 func (b *gatherer) drop() {
-	for _, d := range b.spilled {
-		d.Close()
+	for _, s := range b.spilled {
+		s.data.Close()
 	}
 	b.spilled = nil
 }
