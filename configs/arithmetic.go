@@ -92,6 +92,30 @@ func (p *Pipeline) RetentionNeed() time.Duration {
 // here; the window is taken for it, which is what a window is sized for.
 func (p *Pipeline) baseAge() time.Duration { return p.ScheduleInterval() + p.Window.Size }
 
+// previousAge is how old the cut of the base before can be while deltas still
+// fit it: full.support_previous_for after the promotion that replaced it, and no
+// longer than to the next one. It is 0 where only the live base is supported.
+func (p *Pipeline) previousAge() time.Duration {
+	if s := p.Full.SupportPreviousFor; s > 0 {
+		return p.baseAge() + min(s, p.ScheduleInterval())
+	}
+	return 0
+}
+
+// OrdinaryCoverage is how far behind the newest partition a delta reaches at
+// the most while nothing is amiss: the longest over and the age of the oldest
+// base that it fits, and without a base the reach.
+func (p *Pipeline) OrdinaryCoverage() time.Duration {
+	if p.Full == nil {
+		return p.Reach()
+	}
+	// Never less than the reach: the age is at least the window.
+	return p.LongestOver() + max(p.baseAge(), p.previousAge())
+}
+
+// listed is how far back a run lists, so that late objects are seen.
+func (p *Pipeline) listed() time.Duration { return p.OrdinaryCoverage() + 2*p.Window.Size }
+
 // changesOffset reports whether a zone has daylight saving or will change its
 // offset otherwise.
 func changesOffset(loc *time.Location) bool {

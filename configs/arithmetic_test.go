@@ -22,6 +22,8 @@ func TestScheduleInterval(t *testing.T) {
 		{name: "weekdays", full: `full: {schedule: "0 3 * * 1-5"}`, want: 72 * time.Hour},
 		{name: "monthly", full: `full: {schedule: "0 0 1 * *"}`, want: 31 * 24 * time.Hour},
 		{name: "yearly", full: `full: {schedule: "0 0 1 1 *"}`, want: 366 * 24 * time.Hour},
+		{name: "every second of one day", full: `full: {schedule: "* * * 1 * *"}`, want: 30*24*time.Hour + time.Second},
+		{name: "leap days", full: `full: {schedule: "0 0 29 2 *"}`, want: 1461 * 24 * time.Hour},
 		{name: "every second of one hour", full: `full: {schedule: "* * 3 * * *"}`, want: 23*time.Hour + time.Second},
 		{name: "daylight saving adds an hour", full: `full: {schedule: "30 2 * * *", time_zone: America/New_York}`, want: 25 * time.Hour},
 	} {
@@ -51,6 +53,28 @@ func TestWindowMax(t *testing.T) {
 			p := readPipeline(t, c.lines...)
 			if got := p.WindowMax(); got != c.want || p.GapPolicy() != c.gap {
 				t.Errorf("got %s and %s, want %s and %s", got, p.GapPolicy(), c.want, c.gap)
+			}
+		})
+	}
+}
+
+// How far a delta reaches follows from the age of the oldest base it fits.
+func TestOrdinaryCoverage(t *testing.T) {
+	day := `index: {key: id, fields: {n: {latest: a}, u: {count: "*", over: 24h}}}`
+	for _, c := range []struct {
+		name  string
+		lines []string
+		want  time.Duration
+	}{
+		{name: "no base", lines: []string{day}, want: 24 * time.Hour},
+		{name: "one base: over, interval and rebuild", lines: []string{day, `full: {schedule: "0 3 * * *", support_previous_for: 0}`}, want: 49 * time.Hour},
+		{name: "the base before, for a while", lines: []string{day, `full: {schedule: "0 3 * * *"}`}, want: 55 * time.Hour},
+		{name: "the base before, to the next promotion", lines: []string{day, `full: {schedule: "0 * * * *", support_previous_for: 6h}`}, want: 27 * time.Hour},
+		{name: "by hand", lines: []string{day, `full: {support_previous_for: 0}`}, want: 49 * time.Hour},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := readPipeline(t, c.lines...).OrdinaryCoverage(); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
 	}
@@ -119,8 +143,17 @@ func FuzzParseCron(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, spec string) {
 		s, err := ParseCron(spec, time.UTC)
-		if err == nil && !s.Next(epoch()).After(epoch()) {
+		if err != nil {
+			return
+		}
+		next := s.Next(epoch())
+		if !next.After(epoch()) {
 			t.Errorf("%q comes never", spec)
+		}
+		// Where no clock is changed, rebuilds and triggers have the same times.
+		o := occurrences(t, spec, "UTC")
+		if at, ok := o.Latest(epoch(), next); !ok || !at.Equal(next) || !o.Next(epoch()).Equal(next) {
+			t.Errorf("%q: the trigger fires at %s, the rebuild is at %s, %v", spec, next, at, ok)
 		}
 	})
 }
@@ -202,8 +235,6 @@ pipelines:
 	}
 }
 
-const unbuiltFull = "pipelines.p.full: has an effect on checks and window.max alone: full indexes are not built yet, got a section"
-
 func TestWarnings(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -222,15 +253,21 @@ func TestWarnings(t *testing.T) {
 				"pipelines.p.index.fields.n.over: should be set: without a full section sum over all is over the coverage, whose length varies, got nothing",
 				"pipelines.p.index.fields.c.over: should be set: without a full section collect over all is over the coverage, whose length varies, got nothing",
 			}},
-		{name: "sum over all with a base", text: pipelineText(`index: {key: id, fields: {n: {sum: a}}}`, "full: {}"), want: []string{unbuiltFull}},
-		{name: "guards", text: pipelineText("guards: {min_documents: 1}"),
-			want: []string{"pipelines.p.guards: has no effect: guards are not built yet, got a section"}},
+		{name: "sum over all with a base", text: pipelineText(`index: {key: id, fields: {n: {sum: a}}}`, "full: {}")},
+		{name: "guards", text: pipelineText("guards: {min_documents: 1}")},
 		{name: "S3 options of files", text: strings.Replace(pipelineText(), "format:", "s3: {region: x}, format:", 1),
 			want: []string{"pipelines.p.source.s3: has no effect on files, got file:///in"}},
 		{name: "never skipped", text: pipelineText("errors: {skip_after: 0}"),
 			want: []string{"pipelines.p.errors.skip_after: should not be 0: one unreadable object then holds the pipeline until it is mended, got 0"}},
 		{name: "support beyond the next", text: pipelineText(`full: {schedule: "0 * * * *", support_previous_for: 2h}`),
-			want: []string{unbuiltFull, "pipelines.p.full.support_previous_for: should be at most the schedule interval (1h), only one previous base is supported, got 2h"}},
+			want: []string{"pipelines.p.full.support_previous_for: should be at most the schedule interval (1h), only one previous base is supported, got 2h"}},
+		{name: "window.max in the ordinary course", text: strings.Replace(pipelineText(`full: {schedule: "0 3 * * *", support_previous_for: 1d}`), "size: 1h", "size: 4h, max: 49h", 1),
+			want: []string{"pipelines.p.window.max: should be at least what coverage reaches while nothing is amiss (53h, if a rebuild takes as long as the window), for beyond it window.on_gap acts, got 49h"}},
+		{name: "its default too", text: strings.Replace(pipelineText(`full: {schedule: "0 * * * *", support_previous_for: 1h}`), "size: 1h", "size: 5h", 1),
+			want: []string{"pipelines.p.window.max: should be at least what coverage reaches while nothing is amiss (8h, if a rebuild takes as long as the window), for beyond it window.on_gap acts, got 5h"}},
+		{name: "short memory of deleted keys", text: pipelineText(`full: {schedule: "0 3 * * *", tombstones: 1d}`),
+			want: []string{"pipelines.p.full.tombstones: should be at least what a run lists (34h), or a late object can bring a deleted key back, got 24h"}},
+		{name: "enough of it", text: pipelineText(`full: {schedule: "0 3 * * *", tombstones: 34h}`)},
 		{name: "chained", text: pipelineText() + `  q:
     source: {url: file:///out, layout: "%s", format: parquet}
     window: {size: 1h}
@@ -276,10 +313,11 @@ pipelines:
 	}
 }
 
-func TestExplainWithoutBase(t *testing.T) {
+func TestExplain(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		lines []string
+		edit  []string // replacements in the text
 		want  []string
 	}{
 		{name: "window", lines: []string{`index: {key: id, fields: {n: {latest: a}}}`}, want: []string{
@@ -290,7 +328,7 @@ func TestExplainWithoutBase(t *testing.T) {
 			`a run at each "*/5 * * * *" in UTC, ended after 10 min`, "coverage of 24 h because u is over 24 h"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := Explain(readPipeline(t, c.lines...))
+			got := Explain(read(t, strings.NewReplacer(c.edit...).Replace(pipelineText(c.lines...))).Pipelines[0])
 			for _, line := range c.want {
 				if !slices.Contains(got, line) {
 					t.Errorf("lacks %q:\n%s", line, strings.Join(got, "\n"))

@@ -2,6 +2,7 @@ package configs
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -14,21 +15,14 @@ func Explain(p *Pipeline) []string {
 		fmt.Sprintf("partitions of %s in %s, eligible %s", spoken(granule), p.Source.TimeZone, p.eligibleText()),
 		p.triggerText(),
 	}
-	coverage, text := p.coverageText()
-	lines = append(lines, text)
-	if f := p.Full; f != nil && f.SupportPreviousFor > 0 {
-		lines = append(lines, fmt.Sprintf("after a promotion up to %s, while the base before is supported for %s", spoken(coverage+f.SupportPreviousFor), spoken(f.SupportPreviousFor)))
-		coverage += f.SupportPreviousFor
+	lines = append(lines, p.coverageText())
+	if p.Full != nil && p.previousAge() > 0 {
+		lines = append(lines, fmt.Sprintf("after a promotion up to %s because the base before is supported for %s and up to %s old by then",
+			spoken(p.OrdinaryCoverage()), spoken(p.Full.SupportPreviousFor), spoken(p.previousAge())))
 	}
-	listed := coverage + 2*p.Window.Size
-	line := "a run lists up to " + spoken(listed)
-	if granule > 0 {
-		line += fmt.Sprintf(", %d partitions", (listed+granule-1)/granule)
-		if n := len(p.Source.Prefixes); n > 1 {
-			line += fmt.Sprintf(" in each of %d prefixes", n)
-		}
-	}
-	lines = append(lines, line, p.gapText(), p.fullText())
+	lines = append(lines, p.listingText(granule)...)
+	lines = append(lines, p.gapText(), p.fullText())
+	lines = append(lines, p.baseText()...)
 	need := "objects must stay at the source for " + spoken(p.RetentionNeed())
 	if r := p.Source.Retention; r > 0 {
 		need += ", they do for " + spoken(r)
@@ -57,26 +51,52 @@ func (p *Pipeline) triggerText() string {
 }
 
 // coverageText is how far coverage reaches in steady state, and the reason.
-func (p *Pipeline) coverageText() (time.Duration, string) {
+func (p *Pipeline) coverageText() string {
 	longest, windowed := p.longestField()
-	d, w := longest.Over, p.Window.Size
-	why := "window.size is " + spoken(w)
-	if windowed {
-		why = longest.Name + " is over " + spoken(d)
-	}
+	over := longest.Name + " is over " + spoken(longest.Over)
 	if p.Full != nil {
-		// Never less than max(W, D): D + the age, which is at least W.
-		coverage := d + p.baseAge()
 		age := "the base is up to " + spoken(p.baseAge()) + " old"
 		if windowed {
-			age = why + " and " + age
+			age = over + " and " + age
 		}
-		return coverage, fmt.Sprintf("coverage up to %s because %s", spoken(coverage), age)
+		return fmt.Sprintf("coverage up to %s because %s", spoken(longest.Over+p.baseAge()), age)
 	}
-	if d < w {
-		why = "window.size is " + spoken(w)
+	if !windowed || longest.Over < p.Window.Size {
+		over = "window.size is " + spoken(p.Window.Size)
 	}
-	return p.Reach(), fmt.Sprintf("coverage of %s because %s", spoken(p.Reach()), why)
+	return fmt.Sprintf("coverage of %s because %s", spoken(p.Reach()), over)
+}
+
+// listingText is what a run lists, and what that costs where calls are paid for.
+func (p *Pipeline) listingText(granule time.Duration) []string {
+	line := "a run lists up to " + spoken(p.listed())
+	if granule <= 0 {
+		return []string{line}
+	}
+	partitions, prefixes := (p.listed()+granule-1)/granule, max(1, len(p.Source.Prefixes))
+	line += fmt.Sprintf(", %d partitions", partitions)
+	if prefixes > 1 {
+		line += fmt.Sprintf(" in each of %d prefixes", prefixes)
+	}
+	layout, err := p.Layout()
+	if err != nil || !strings.HasPrefix(p.Source.URL, SchemeS3+":") {
+		return []string{line}
+	}
+	if !layout.Lexical() {
+		return []string{line, fmt.Sprintf("an idle run makes up to about %d LIST calls, one for each partition, because the layout does not sort by time", int(partitions)*prefixes)}
+	}
+	const page = 1000 // objects that one call lists
+	calls := func(objects int) int { return (int(partitions)*objects + page - 1) / page * prefixes }
+	return []string{line, fmt.Sprintf("an idle run makes up to %s with one object in each partition, %d with ten: one call lists %d objects",
+		counted(calls(1), "LIST call"), calls(10), page)}
+}
+
+// counted is 1 call, 2 calls.
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func (p *Pipeline) gapText() string {
@@ -100,6 +120,49 @@ func (p *Pipeline) fullText() string {
 		return fmt.Sprintf("the full index is rebuilt at each %q in %s, at most %s apart; until it serves as long as the window, %s, is allowed for",
 			f.Schedule, f.TimeZone, spoken(p.ScheduleInterval()), spoken(p.Window.Size))
 	}
+}
+
+// baseText is what having a base means for documents.
+func (p *Pipeline) baseText() (lines []string) {
+	f := p.Full
+	if f == nil {
+		return nil
+	}
+	promotion := "a base that passes the gate is promoted by the next run"
+	if f.Promote == PromoteManual {
+		promotion = "a base that passes the gate waits until somebody promotes it; coverage grows meanwhile"
+	}
+	lines = append(lines, promotion, "until the first base is promoted documents hold what coverage holds, up to "+spoken(p.WindowMax()))
+	if all := p.overAll(); len(all) > 0 {
+		lines = append(lines, "over: all ("+named(all)+") is what the bucket held when the base was built, plus what came since")
+	}
+	if !f.Since.IsZero() {
+		lines = append(lines, "partitions before "+f.Since.UTC().Format(time.RFC3339)+" do not exist for the pipeline")
+	}
+	stale := "raises an alarm"
+	if f.OnStale == StaleRebuild {
+		stale = "starts one full rebuild"
+	}
+	return append(lines, "an object that the base read and that is replaced or gone since "+stale)
+}
+
+// overAll names the fields that reach back to the beginning.
+func (p *Pipeline) overAll() (names []string) {
+	for _, f := range p.Index.Fields {
+		if f.Over == 0 && f.Fn != FnExpr {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// named lists the first of many names.
+func named(names []string) string {
+	const most = 5
+	if n := len(names) - most; n > 1 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n)
+	}
+	return strings.Join(names, ", ")
 }
 
 // spoken writes a duration for people: 53 h, 30 d, 90 min, 30 s.

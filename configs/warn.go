@@ -45,12 +45,6 @@ func (p *Pipeline) warn(ps *Problems) {
 			ps.add(path+".window.size", "should be at least four granules ("+FormatDuration(four)+"), or one late partition is out of reach", FormatDuration(p.Window.Size))
 		}
 	}
-	if p.Full != nil {
-		ps.add(path+".full", "has an effect on checks and window.max alone: full indexes are not built yet", "a section")
-	}
-	if p.Guards != (Guards{}) {
-		ps.add(path+".guards", "has no effect: guards are not built yet", "a section")
-	}
 	if p.Full == nil {
 		for _, f := range p.Index.Fields {
 			if !f.OverSet && additive(f) {
@@ -62,12 +56,29 @@ func (p *Pipeline) warn(ps *Problems) {
 	if p.Errors.Object == ErrorsFail && p.Errors.SkipAfter == 0 {
 		ps.add(path+".errors.skip_after", "should not be 0: one unreadable object then holds the pipeline until it is mended", "0")
 	}
-	if f := p.Full; f != nil && f.SupportPreviousFor > p.ScheduleInterval() {
-		ps.add(path+".full.support_previous_for", "should be at most the schedule interval ("+FormatDuration(p.ScheduleInterval())+"), only one previous base is supported",
-			FormatDuration(f.SupportPreviousFor))
-	}
+	p.warnFull(ps, path)
 	o := p.Output.S3
 	warnS3(ps, path+".output.s3", p.Output.URL, o.S3 != S3{Checksum: ChecksumWhenRequired} || o.SSEKMSKeyID != "" || o.ACL != "" || len(o.Tags) > 0)
+}
+
+// warnFull looks for what a base makes unwise.
+func (p *Pipeline) warnFull(ps *Problems, path string) {
+	f := p.Full
+	if f == nil || p.Window.Size <= 0 {
+		return
+	}
+	if most, usual := p.WindowMax(), p.OrdinaryCoverage(); most < usual {
+		ps.add(path+".window.max", fmt.Sprintf("should be at least what coverage reaches while nothing is amiss (%s, if a rebuild takes as long as the window), for beyond it window.on_gap acts",
+			FormatDuration(usual)), FormatDuration(most))
+	}
+	if interval := p.ScheduleInterval(); f.SupportPreviousFor > interval {
+		ps.add(path+".full.support_previous_for", "should be at most the schedule interval ("+FormatDuration(interval)+"), only one previous base is supported",
+			FormatDuration(f.SupportPreviousFor))
+	}
+	if listed := p.listed(); f.Tombstones > 0 && f.Tombstones < listed {
+		ps.add(path+".full.tombstones", "should be at least what a run lists ("+FormatDuration(listed)+"), or a late object can bring a deleted key back",
+			FormatDuration(f.Tombstones))
+	}
 }
 
 func warnS3(ps *Problems, path, url string, set bool) {
