@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/robfig/cron/v3"
 	"pgregory.net/rapid"
 )
 
@@ -83,6 +84,42 @@ func TestB27ScheduledTimesAcrossClockChanges(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Asked within a repeated hour, a scheduled time that was there in the first is
+// the latest one, and does not come again.
+func TestLatestWithinARepeatedHour(t *testing.T) {
+	o := occurrences(t, "*/15 * * * *", "America/New_York")
+	for _, c := range []struct{ name, until, latest, next string }{
+		{name: "the last second of the first", until: "2026-11-01T01:59:59-04:00", latest: "2026-11-01T01:45:00-04:00", next: "2026-11-01T02:00:00-05:00"},
+		{name: "the first of the second", until: "2026-11-01T01:00:00-05:00", latest: "2026-11-01T01:45:00-04:00", next: "2026-11-01T02:00:00-05:00"},
+		{name: "the last of the second", until: "2026-11-01T01:59:59-05:00", latest: "2026-11-01T01:45:00-04:00", next: "2026-11-01T02:00:00-05:00"},
+		{name: "after it", until: "2026-11-01T02:00:00-05:00", latest: "2026-11-01T02:00:00-05:00", next: "2026-11-01T02:15:00-05:00"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			until, err := time.Parse(time.RFC3339, c.until)
+			if err != nil {
+				t.Fatal(err)
+			}
+			latest, ok := o.Latest(time.Time{}, until)
+			if got := latest.In(until.Location()).Format(time.RFC3339); !ok || !sameInstant(t, got, c.latest) {
+				t.Errorf("latest: got %s, %v, want %s", got, ok, c.latest)
+			}
+			if got := o.Next(until).Format(time.RFC3339); !sameInstant(t, got, c.next) {
+				t.Errorf("next: got %s, want %s", got, c.next)
+			}
+		})
+	}
+}
+
+func sameInstant(t *testing.T, a, b string) bool {
+	t.Helper()
+	x, errX := time.Parse(time.RFC3339, a)
+	y, errY := time.Parse(time.RFC3339, b)
+	if errX != nil || errY != nil {
+		t.Fatal(errX, errY)
+	}
+	return x.Equal(y)
 }
 
 // B27: a trigger goes on in a repeated hour, and has a time in a gap at its
@@ -188,7 +225,7 @@ func TestScheduleIsTheWalkThroughAllMinutes(t *testing.T) {
 			rapid.SampledFrom([]string{"*", "*", "*/2", "30", "1"}).Draw(t, "date"),
 			rapid.SampledFrom([]string{"*", "*", "mon", "sat,sun"}).Draw(t, "weekday"))
 		o := occurrences(t, spec, place.zone)
-		utc, err := ParseCron(spec, time.UTC)
+		utc, err := cron.ParseStandard("TZ=UTC " + spec) // right where no clock is changed
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +233,11 @@ func TestScheduleIsTheWalkThroughAllMinutes(t *testing.T) {
 		begin, end := day.Add(-5*24*time.Hour), day.Add(3*24*time.Hour)
 		once, every := brute(loc, begin, end, func(wall time.Time) bool { return utc.Next(wall.Add(-time.Second)).Equal(wall) })
 
+		change, changes := changeOf(loc, day.Add(-48*time.Hour), end)
 		instant := func(label string) time.Time {
+			if changes && rapid.Bool().Draw(t, label+" near the change") {
+				return change.Add(time.Duration(rapid.Int64Range(int64(-2*time.Hour), int64(2*time.Hour)).Draw(t, label)))
+			}
 			return day.Add(time.Duration(rapid.Int64Range(int64(-48*time.Hour), int64(72*time.Hour)-1).Draw(t, label)))
 		}
 		after, until := instant("after"), instant("until")
@@ -216,6 +257,17 @@ func TestScheduleIsTheWalkThroughAllMinutes(t *testing.T) {
 		}
 		checkNext(t, spec+" trigger", every, after, end, s.Next)
 	})
+}
+
+// changeOf is the first hour after a change of the clock.
+func changeOf(loc *time.Location, from, to time.Time) (at time.Time, ok bool) {
+	_, before := from.In(loc).Zone()
+	for at = from; at.Before(to); at = at.Add(time.Hour) {
+		if _, offset := at.In(loc).Zone(); offset != before {
+			return at, true
+		}
+	}
+	return at, false
 }
 
 func checkNext(t *rapid.T, name string, all []time.Time, after, end time.Time, next func(time.Time) time.Time) {
