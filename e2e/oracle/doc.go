@@ -1,0 +1,20 @@
+// Package oracle holds `delta over base` against documents that are computed
+// directly from records, over random histories.
+//
+// Nothing of the engine's arithmetic is used: the rules of documents, coverage,
+// jumps, unread and stale objects are written here a second time, from the
+// design alone, as plain loops over records. The engine is driven through its
+// public API on stores in memory and a SQLite file, and after every change of
+// CURRENT a reader's documents must be the oracle's, key by key and field by
+// field.
+//
+// What the oracle takes from manifests are facts that depend on scheduling (the
+// watermark, the base, which objects were inputs), and it holds those against
+// the rules too before it uses them.
+//
+// A history is a function of its seed:
+//
+//	go test ./oracle -run TestHistories              300 histories
+//	ORACLE_HISTORIES=2000 go test ./oracle           as many as one likes
+//	ORACLE_SEED=17 go test ./oracle -v               one of them, with its events
+package oracle
