@@ -136,6 +136,9 @@ type Settings struct {
 	Trace func(step string)
 	// Observe is told every outcome; nil for nobody.
 	Observe func(Report)
+	// Busy is told that a step begins and, by calling done, that it has ended,
+	// so that what is less urgent can wait; nil for nobody. It must not block.
+	Busy func() (done func())
 	// NewID returns a ULID never returned before.
 	NewID    func() string
 	Build    string
@@ -172,6 +175,9 @@ func New(set Settings) *Pipeline {
 	if set.Observe == nil {
 		set.Observe = func(Report) {}
 	}
+	if set.Busy == nil {
+		set.Busy = func() func() { return func() {} }
+	}
 	return &Pipeline{
 		set: set,
 		builder: slice.Builder{
@@ -207,6 +213,11 @@ type Report struct {
 	// pane. PublishedAt is when the live pane became live.
 	Watermark, Progress, PublishedAt time.Time
 	Manifest                         string
+	// Base is the generation of the live base, Cut its cut and Stale the
+	// objects of it that were replaced or are gone; empty without a base.
+	Base  string
+	Cut   time.Time
+	Stale int64
 	// RunID and the rest are set where a pane was published.
 	RunID     string
 	Documents int64

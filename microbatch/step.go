@@ -34,6 +34,7 @@ type StepOptions struct {
 // the report.
 func (p *Pipeline) step(ctx context.Context, t term, now time.Time, o StepOptions) (r Report) {
 	began := time.Now()
+	defer p.set.Busy()()
 	r = Report{Pipeline: p.set.Name, Outcome: Failed, Epoch: t.lease.Epoch}
 	defer func() {
 		if r.Err != nil {
@@ -298,7 +299,13 @@ func (p *Pipeline) fillIn(r *Report) {
 		r.Watermark, r.Progress, r.PublishedAt = h.Watermark.Time, h.Progress.Time, h.PublishedAt.Time
 		r.Manifest = h.Delta.Manifest
 	}
+	if h.Base != nil {
+		r.Base, r.Cut = h.Base.Generation, h.Base.Cut.Time
+	}
 	if p.seen.live != nil {
+		if b := p.seen.live.Base; b != nil {
+			r.Stale = b.StaleCount
+		}
 		r.Uncovered = uncovered(pastOf(p.seen.live, r.Progress).Gaps, p.set.Calendar)
 		if r.Documents == 0 {
 			r.Documents = h.Delta.Documents

@@ -27,15 +27,13 @@ func (c *cli) runCommand() *cobra.Command {
 				}
 				at = t
 			}
-			switch role {
-			case "all", "delta":
-			case "full":
-				return usage(errors.New("--role: full: full indexes are not built yet"))
-			default:
-				return usage(fmt.Errorf("--role: must be all or delta, got %q", role))
-			}
-			if !once {
-				return c.runDaemon(cmd.Context(), daemon.Options{NoCache: noCache})
+			switch {
+			case role != daemon.RoleAll && role != daemon.RoleDelta && role != daemon.RoleFull:
+				return usage(fmt.Errorf("--role: must be all, delta or full, got %q", role))
+			case once && role == daemon.RoleFull:
+				return usage(errors.New("--role: full: a single step is one of deltas; `deltad rebuild` makes one full index"))
+			case !once:
+				return c.runDaemon(cmd.Context(), daemon.Options{NoCache: noCache, Role: role})
 			}
 			a, err := c.open(cmd.Context(), daemon.Options{NoCache: noCache})
 			if err != nil {
@@ -49,7 +47,7 @@ func (c *cli) runCommand() *cobra.Command {
 	f.BoolVar(&once, "once", false, "take one step and exit")
 	f.BoolVar(&noCache, "no-cache", false, "read everything anew in every run")
 	f.StringVar(&now, "now", "", "the clock of the step, only with --once")
-	f.StringVar(&role, "role", "all", "what this process may lead: all or delta, which are the same until there are full indexes")
+	f.StringVar(&role, "role", daemon.RoleAll, "what this process may lead: all, delta (only deltas) or full (only rebuilds of full indexes)")
 	return cmd
 }
 
@@ -81,7 +79,7 @@ func lineOf(r microbatch.Report) stepLine {
 func (c *cli) once(ctx context.Context, a *daemon.App, now time.Time) error {
 	code := exitDone
 	for _, p := range a.Pipes {
-		r := p.Pipeline().Once(ctx, now, microbatch.StepOptions{KeepGarbage: true})
+		r := p.Pipeline().Once(ctx, now, microbatch.StepOptions{KeepGarbage: true, KeepBase: true})
 		l := lineOf(r)
 		if c.output == "json" {
 			if err := json.NewEncoder(c.out).Encode(l); err != nil {

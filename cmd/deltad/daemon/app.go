@@ -23,6 +23,17 @@ import (
 	"github.com/deltad/deltad/watermark/sqlite"
 )
 
+// Roles are what a process may lead.
+const (
+	RoleAll   = "all"
+	RoleDelta = "delta" // only deltas
+	RoleFull  = "full"  // only rebuilds of full indexes
+)
+
+// ErrRestart is the cause that ends Serve where the process goes on as another:
+// its place in the order of configurations stays.
+var ErrRestart = errors.New("planned restart")
+
 // Options are what a process adds to the configuration. Zero values take the
 // defaults.
 type Options struct {
@@ -36,6 +47,10 @@ type Options struct {
 	LeaseTTL  time.Duration
 	// Instance names the process to people; empty means host and process id.
 	Instance string
+	// Replica names the process over restarts; empty means the host.
+	Replica string
+	// Role is what Serve does: RoleAll (or empty), RoleDelta or RoleFull.
+	Role string
 	// Grace is how long a run in hand may go on after a stop was asked for.
 	Grace time.Duration
 	// Mem are the stores that mem:// URLs name, for tests.
@@ -57,6 +72,8 @@ type App struct {
 	ids     *ids
 	budget  budget
 	held    *heldOnce
+	gate    *gate
+	makers  *makers
 
 	mu struct {
 		sync.Mutex
@@ -122,7 +139,11 @@ func prepare(c *configs.Config, o Options) (*App, error) {
 	if o.Instance == "" {
 		o.Instance = fmt.Sprintf("%s/%d", host, os.Getpid())
 	}
+	if o.Replica == "" {
+		o.Replica = host
+	}
 	a := &App{Config: c, Log: o.Log, Metrics: NewMetrics(), options: o, ids: newIDs(), Instance: o.Instance, held: newHeldOnce()}
+	a.gate, a.makers = newGate(maxYield), &makers{}
 	a.budget = divide(c)
 	return a, nil
 }

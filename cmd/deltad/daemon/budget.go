@@ -49,7 +49,13 @@ func divide(c *configs.Config) budget {
 	if b.workers == 0 {
 		b.workers = runtime.GOMAXPROCS(0) // the runtime heeds the cgroup's CPU limit
 	}
-	share := memory / 4 / (int64(b.workers) * pipelines)
+	builders := pipelines
+	for _, p := range c.Pipelines {
+		if p.Full != nil {
+			builders++ // a rebuild goes on beside the deltas
+		}
+	}
+	share := memory / 4 / (int64(b.workers) * builders)
 	b.table = max(share/2, 1<<20)
 	b.scan.RowGroup = min(max(share, 16<<20), 512<<20)
 	b.scan.Page = int(min(max(share/2, 8<<20), 64<<20))

@@ -34,6 +34,13 @@ type Metrics struct {
 	storeBytes  *prometheus.CounterVec
 	storeTime   *prometheus.HistogramVec
 
+	baseCut         *prometheus.GaugeVec
+	baseStale       *prometheus.GaugeVec
+	gateHeld        *prometheus.GaugeVec
+	rebuilds        *prometheus.CounterVec
+	rebuildProgress *prometheus.GaugeVec
+	rebuildTime     *prometheus.HistogramVec
+
 	mu struct {
 		sync.Mutex
 		last map[string]microbatch.Report
@@ -75,6 +82,12 @@ func NewMetrics() *Metrics {
 	m.documents = gauge("deltad_documents", "Documents of the live pane.")
 	m.lagging = gauge("deltad_lagging_prefixes", "Prefixes whose newest partition is more than half a window behind.")
 	m.panics = counter("deltad_panics_total", "Steps that ended in a panic; each failed alone.", "pipeline")
+	m.baseCut = gauge("deltad_base_cut_timestamp_seconds", "Cut of the live base: the newest partition it includes; 0 without one.")
+	m.baseStale = gauge("deltad_base_stale_objects", "Objects that the live base read and that were replaced or are gone since.")
+	m.gateHeld = gauge("deltad_gate_held", "1 while a rebuild that did not pass the gate waits for a person.")
+	m.rebuilds = counter("deltad_rebuilds_total", "Rebuilds that ended in this process, by what they ended as.", "pipeline", "state")
+	m.rebuildProgress = gauge("deltad_rebuild_progress_ratio", "How far the rebuild is that this process makes, 0 to 1; 0 without one.")
+	m.rebuildTime = histogram("deltad_rebuild_duration_seconds", "How long rebuilds took that ended in this process.", prometheus.ExponentialBuckets(1, 2.5, 12), "pipeline")
 	m.requests = counter("deltad_store_requests_total", "Calls of object stores.", "op", "outcome")
 	m.storeBytes = counter("deltad_store_bytes_total", "Bytes of bodies read from and offered to object stores.", "op")
 	m.storeTime = histogram("deltad_store_request_duration_seconds", "How long calls of object stores took.", prometheus.ExponentialBuckets(0.001, 2.5, 12), "op")
@@ -97,9 +110,13 @@ func (m *Metrics) Register(pipeline string) {
 	m.duration.WithLabelValues(pipeline)
 	m.late.WithLabelValues(pipeline)
 	m.panics.WithLabelValues(pipeline)
-	for _, g := range []*prometheus.GaugeVec{m.watermark, m.uncovered, m.quarantined, m.leader, m.epoch, m.documents, m.lagging} {
+	for _, g := range []*prometheus.GaugeVec{m.watermark, m.uncovered, m.quarantined, m.leader, m.epoch, m.documents, m.lagging, m.baseCut, m.baseStale, m.gateHeld, m.rebuildProgress} {
 		g.WithLabelValues(pipeline)
 	}
+	for _, s := range rebuildEnds {
+		m.rebuilds.WithLabelValues(pipeline, string(s))
+	}
+	m.rebuildTime.WithLabelValues(pipeline)
 }
 
 // Observe takes a step's report in.
@@ -122,6 +139,12 @@ func (m *Metrics) Observe(r microbatch.Report) {
 		m.watermark.WithLabelValues(r.Pipeline).Set(float64(r.Watermark.Unix()))
 		m.uncovered.WithLabelValues(r.Pipeline).Set(float64(r.Uncovered))
 		m.documents.WithLabelValues(r.Pipeline).Set(float64(r.Documents))
+		cut := 0.0
+		if r.Base != "" {
+			cut = float64(r.Cut.Unix())
+		}
+		m.baseCut.WithLabelValues(r.Pipeline).Set(cut)
+		m.baseStale.WithLabelValues(r.Pipeline).Set(float64(r.Stale))
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -167,6 +190,10 @@ func (a *ages) Collect(ch chan<- prometheus.Metric) {
 		if !r.Watermark.IsZero() {
 			ch <- prometheus.MustNewConstMetric(dataAge, prometheus.GaugeValue, time.Since(r.Watermark).Seconds(), name)
 		}
-		ch <- prometheus.MustNewConstMetric(baseAge, prometheus.GaugeValue, 0, name)
+		age := 0.0
+		if r.Base != "" {
+			age = time.Since(r.Cut).Seconds()
+		}
+		ch <- prometheus.MustNewConstMetric(baseAge, prometheus.GaugeValue, age, name)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/deltad/deltad/microbatch"
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
+	"github.com/deltad/deltad/microbatch/full"
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/scan"
 	"github.com/deltad/deltad/microbatch/source"
@@ -37,16 +38,19 @@ type Pipe struct {
 	Hash string
 
 	settings microbatch.Settings
+	full     *full.Settings // nil without a full index
+	metrics  *Metrics
 }
 
 // Pipeline returns a pipeline that remembers nothing; each serves one
 // goroutine.
 func (p *Pipe) Pipeline() *microbatch.Pipeline { return microbatch.New(p.settings) }
 
-// served is a pipeline that stands for its lease through state.
-func (p *Pipe) served(state microbatch.State) *microbatch.Pipeline {
+// served is a pipeline that stands for its lease through state and says when it
+// takes steps.
+func (p *Pipe) served(state microbatch.State, busy func() func()) *microbatch.Pipeline {
 	set := p.settings
-	set.State = state
+	set.State, set.Busy = state, busy
 	return microbatch.New(set)
 }
 
@@ -102,7 +106,7 @@ func Compile(c *configs.Pipeline, fns map[string]combine.Builder) (*index.Progra
 
 // openPipe opens a pipeline's stores. It sends nothing.
 func (a *App) openPipe(ctx context.Context, c *configs.Pipeline) (*Pipe, error) {
-	p := &Pipe{Config: c, Hash: configs.Hash(c)}
+	p := &Pipe{Config: c, Hash: configs.Hash(c), metrics: a.Metrics}
 	var err error
 	if p.Raw, err = a.openStore(ctx, c.Source.URL, c.Source.S3, s3.Options{}); err != nil {
 		return nil, fmt.Errorf("pipelines.%s.source.url: %w", c.Name, err)
@@ -119,7 +123,10 @@ func (a *App) openPipe(ctx context.Context, c *configs.Pipeline) (*Pipe, error) 
 		return nil, fmt.Errorf("pipelines.%s.source.%w", c.Name, err)
 	}
 	p.Sink = sink.New(sink.Settings{Store: p.Out, Pipeline: c.Name, NewID: a.NewID})
-	p.settings, err = a.settings(p, layout)
+	if p.settings, err = a.settings(p, layout); err != nil {
+		return nil, err
+	}
+	p.full, err = a.rebuildSettings(p)
 	return p, err
 }
 
@@ -139,9 +146,9 @@ func (a *App) settings(p *Pipe, layout *partition.Layout) (microbatch.Settings, 
 		row = scan.Reject
 	}
 	observe := func(r microbatch.Report) { a.Metrics.Observe(r); a.held.observe(r) }
-	return microbatch.Settings{
-		Observe: observe,
-		Name:    c.Name, Calendar: layout.Calendar, ConfigHash: p.Hash, Program: program, Format: format, Row: row,
+	set := microbatch.Settings{
+		Observe: observe, Busy: a.gate.enter, Combiners: a.options.Combiners,
+		Name: c.Name, Calendar: layout.Calendar, ConfigHash: p.Hash, Program: program, Format: format, Row: row,
 		Rule:         window.Rule{Size: c.Window.Size, Longest: c.LongestOver(), Max: c.WindowMax(), OnGap: c.GapPolicy()},
 		ObjectErrors: c.Errors.Object, SkipAfter: c.Errors.SkipAfter, MaxRejectShare: float64(c.Errors.RejectLimit),
 		Retain:  sink.Retain{For: c.Output.Retain.For, Panes: c.Output.Retain.Panes, Bases: c.Output.Retain.Bases},
@@ -156,7 +163,11 @@ func (a *App) settings(p *Pipe, layout *partition.Layout) (microbatch.Settings, 
 		},
 		Log: a.held.wrap(a.Log), NewID: a.NewID, Build: a.options.Build, Instance: a.Instance,
 		LeaseTTL: a.options.LeaseTTL, Grace: a.options.Grace, Trace: a.options.Trace,
-	}, nil
+	}
+	if f := c.Full; f != nil {
+		set.Full, set.Since, set.SupportPrevious, set.RebuildOnStale = true, f.Since, f.SupportPreviousFor, f.OnStale == configs.StaleRebuild
+	}
+	return set, nil
 }
 
 func pathValues(columns []partition.Column) map[string]string {

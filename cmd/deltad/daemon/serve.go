@@ -63,12 +63,13 @@ func (a *App) stand(p *Pipe, s *Standing) {
 // ctx, a state store that this build cannot use, and that there is no pipeline
 // left that is not refused.
 func (a *App) Serve(ctx context.Context) error {
-	schedules := make([]cron.Schedule, len(a.Pipes))
+	all := make([]waits, len(a.Pipes))
 	for i, p := range a.Pipes {
-		var err error
-		if schedules[i], err = p.Schedule(); err != nil {
+		schedule, err := p.Schedule()
+		if err != nil {
 			return fmt.Errorf("pipelines.%s.%w", p.Config.Name, err)
 		}
+		all[i] = waits{schedule: schedule, every: period(schedule, time.Now())}
 	}
 	if err := a.awaitState(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -84,13 +85,7 @@ func (a *App) Serve(ctx context.Context) error {
 			if idle := refused[i] != nil || ctx.Err() != nil; idle {
 				return nil
 			}
-			pipeline := p.served(sharing{Store: a.State, share: share, longest: courtesy(period(schedules[i], time.Now()), a.options.LeaseTTL)})
-			a.serving(p.Config.Name, pipeline)
-			tidy := make(chan struct{})
-			go func() { defer close(tidy); a.pruning(ctx, p, share) }()
-			err := pipeline.Serve(ctx, schedules[i])
-			<-tidy
-			return err
+			return a.work(ctx, p, all[i], share)
 		})
 	}
 	err := g.Wait()
@@ -101,6 +96,38 @@ func (a *App) Serve(ctx context.Context) error {
 	}
 	return errors.Join(refused...)
 }
+
+// waits are the times between the steps of a pipeline.
+type waits struct {
+	schedule cron.Schedule
+	every    time.Duration // between the next two fires
+}
+
+// work does with a pipeline what the process's role asks for, until ctx ends. A
+// replica that ends for good gives up its place in the order of configurations;
+// one that is restarted keeps it.
+func (a *App) work(ctx context.Context, p *Pipe, w waits, s *share) error {
+	o := a.newOrder(p, w.every)
+	o.register(ctx)
+	g, each := errgroup.WithContext(ctx)
+	if a.leads() {
+		g.Go(func() error { return a.deltas(each, p, w, s, o) })
+	}
+	if a.options.Role != RoleDelta && p.full != nil {
+		g.Go(func() error { return a.rebuilds(each, p, o) })
+	}
+	if p.full != nil {
+		g.Go(func() error { a.watchGate(each, p); return nil })
+	}
+	err := g.Wait()
+	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), ErrRestart) {
+		o.unregister(ctx)
+	}
+	return err
+}
+
+// leads says whether this process leads deltas.
+func (a *App) leads() bool { return a.options.Role != RoleFull }
 
 // awaitState brings the state store up to date as soon as it can be reached.
 func (a *App) awaitState(ctx context.Context) error {

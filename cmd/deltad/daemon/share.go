@@ -114,6 +114,7 @@ type sharing struct {
 	watermark.Store
 	share   *share
 	longest time.Duration
+	order   *order
 }
 
 // Acquire implements [watermark.Leases]. What it waits counts against the
@@ -128,10 +129,15 @@ func (s sharing) Acquire(ctx context.Context, pipeline string, role watermark.Ro
 	last, err := s.LeaseStatus(ctx, pipeline, role)
 	switch {
 	case errors.Is(err, watermark.ErrNotFound):
+		last.Role = role
 	case err != nil:
 		return watermark.Lease{}, err
 	case last.Live, last.Holder == holder:
 		longest = 0 // it is not free, or was this replica's
+	}
+	took, err := s.order.may(ctx, holder, last, time.Now())
+	if err != nil {
+		return watermark.Lease{}, err
 	}
 	if err := s.share.await(ctx, longest); err != nil {
 		return watermark.Lease{}, err
@@ -140,6 +146,7 @@ func (s sharing) Acquire(ctx context.Context, pipeline string, role watermark.Ro
 	l, err := s.Store.Acquire(ctx, pipeline, role, holder, ttl, minEpoch)
 	if err == nil {
 		s.share.took(l)
+		s.order.led(role, took)
 	}
 	return l, err
 }
