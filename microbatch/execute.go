@@ -226,6 +226,30 @@ func (p *Pipeline) manifest(t term, plan Plan, run watermark.Run, built slice.Wi
 
 // write folds the window and writes its files into the run's own prefix.
 func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Window, over over, before *spool.Data, plan Plan, m *sink.Manifest) error {
+	d, err := p.newDigester(len(bound.Shape().Keys), before)
+	if err != nil {
+		return err
+	}
+	defer d.spool.Abort() // unless it was sealed
+	put := func(ctx context.Context, name string, body io.ReadSeeker, hash string) (string, error) {
+		return p.set.Sink.PutData(ctx, m.RunID, name, body, hash)
+	}
+	if err := p.fold(ctx, bound, built, over, plan, m, put, d.add); err != nil {
+		return err
+	}
+	if p.digests.pending, err = d.finish(); err != nil {
+		return err
+	}
+	m.Counts.New, m.Counts.Changed, m.Counts.Left = d.counts.added, d.counts.changed, d.counts.left
+	return nil
+}
+
+// putFile stores a finished file and returns its key.
+type putFile func(ctx context.Context, name string, body io.ReadSeeker, hash string) (key string, err error)
+
+// fold folds the window into the files of documents and tombstones that m then
+// lists and counts. each is shown the documents in key order.
+func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, built slice.Window, over over, plan Plan, m *sink.Manifest, put putFile, each func(*column.Batch) error) error {
 	sources := make([]window.Source, len(built.Slices), len(built.Slices)+len(over.keys))
 	for i, s := range built.Slices {
 		run, err := table.Open(s.Run, s.Run.Size(), bound.Shape())
@@ -235,26 +259,21 @@ func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Wi
 		sources[i] = window.Source{Start: s.Start, Run: run, All: !plan.Inputs[i].Read, Windowed: true}
 	}
 	sources = append(sources, over.keys...)
-	docs, err := p.writer("part", bound.Schema(), m.RunID, &m.Files)
+	docs, err := p.writer("part", bound.Schema(), put, &m.Files)
 	if err != nil {
 		return err
 	}
 	defer docs.Abort()
-	tombstones, err := p.writer("tombstones", parquet.KeyFields(bound.Schema()), m.RunID, &m.Tombstones)
+	tombstones, err := p.writer("tombstones", parquet.KeyFields(bound.Schema()), put, &m.Tombstones)
 	if err != nil {
 		return err
 	}
 	defer tombstones.Abort()
-	d, err := p.newDigester(len(bound.Shape().Keys), before)
-	if err != nil {
-		return err
-	}
-	defer d.spool.Abort() // unless it was sealed
 	err = window.Fold(bound, sources, over.base, plan.Watermark, func(out window.Documents) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := d.add(out.Docs); err != nil {
+		if err := each(out.Docs); err != nil {
 			return err
 		}
 		m.Counts.Documents += int64(out.Docs.Len)
@@ -272,10 +291,6 @@ func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Wi
 			return err
 		}
 	}
-	if p.digests.pending, err = d.finish(); err != nil {
-		return err
-	}
-	m.Counts.New, m.Counts.Changed, m.Counts.Left = d.counts.added, d.counts.changed, d.counts.left
 	return nil
 }
 
@@ -289,12 +304,12 @@ type outputSpool struct{ *spool.Spool }
 func (s outputSpool) Seal() (parquet.Body, error) { return s.Spool.Seal() }
 
 // writer writes files of one kind and lists them in files.
-func (p *Pipeline) writer(name string, fields []column.Field, runID string, files *[]sink.File) (*parquet.Writer, error) {
+func (p *Pipeline) writer(name string, fields []column.Field, put putFile, files *[]sink.File) (*parquet.Writer, error) {
 	return parquet.NewWriter(parquet.Options{
 		Fields: fields, Name: name,
 		Spool: func() parquet.Spool { return outputSpool{spool.NewSmall(p.set.TempDir, p.set.Memory, outputMemory)} },
 		Put: func(ctx context.Context, part parquet.Part, body io.ReadSeeker) error {
-			key, err := p.set.Sink.PutData(ctx, runID, part.Name, body, part.SHA256)
+			key, err := put(ctx, part.Name, body, part.SHA256)
 			if err != nil {
 				return err
 			}

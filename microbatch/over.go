@@ -62,16 +62,12 @@ func (p *Pipeline) over(ctx context.Context, plan Plan, bound *index.Bound) (ove
 // lineage is the manifest with what follows from the parent's: the bases that
 // the pane fits beside its own, and those that were left.
 func (p *Pipeline) lineage(m sink.Manifest, plan Plan) sink.Manifest {
-	now := time.Now()
-	switch {
-	case plan.Promote:
+	if plan.Promote {
+		now := time.Now()
 		return sink.Leave(m, *p.seen.live, p.seen.ref, now, now.Add(p.set.SupportPrevious))
-	case plan.Kind == Advance:
-		m = sink.Inherit(m, *p.seen.live, now)
-	default:
-		m = sink.Inherit(m, *p.seen.live, time.Time{})
 	}
-	// The plan was made at the trigger: what it does not fit is not supported.
+	m = sink.Inherit(m, *p.seen.live, time.Time{})
+	// The plan says which of them the pane fits, no clock that has gone on since.
 	var fits []sink.Support
 	for _, s := range m.Supports {
 		for _, g := range plan.bases[min(1, len(plan.bases)):] {
@@ -125,8 +121,16 @@ func (p *Pipeline) readSlice(ctx context.Context, f sink.StateFile) (*slice.Slic
 		return nil, err
 	}
 	defer data.Close()
-	return slice.Decode(data, data.Size(), p.set.TempDir, p.set.Memory)
+	s, err := slice.Decode(data, data.Size(), p.set.TempDir, p.set.Memory)
+	if err == nil && !p.builder.Fits(s) {
+		s.Run.Close()
+		return nil, errOtherIndex
+	}
+	return s, err
 }
+
+// errOtherIndex is a slice at rest that serves no more.
+var errOtherIndex = errors.New("it was built with another configuration of the index")
 
 // keepUnread writes the slices of the inputs outside the coverage, whose
 // objects may go before a base has read them.

@@ -270,16 +270,12 @@ func (p *Plan) split(f Facts) {
 	for _, o := range p.carried(f) {
 		p.add(groups, o)
 	}
-	for _, in := range groups {
-		slices.SortFunc(in.Objects, func(a, b partition.Object) int { return strings.Compare(a.Key, b.Key) })
-		p.Inputs = append(p.Inputs, *in)
+	p.order(groups)
+	for _, in := range p.Inputs {
 		if p.Kind == Advance && in.Start.After(f.Progress) && in.Start.Before(p.Watermark) && !f.Progress.IsZero() {
 			p.Skips = append(p.Skips, in.Start)
 		}
 	}
-	slices.SortFunc(p.Inputs, func(a, b Input) int {
-		return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Objects[0].Key, b.Objects[0].Key))
-	})
 	slices.SortFunc(p.Skips, time.Time.Compare)
 	p.Skips = slices.CompactFunc(p.Skips, time.Time.Equal)
 	slices.SortFunc(p.Skipped, func(a, b sink.Passed) int { return strings.Compare(a.Key, b.Key) })
@@ -303,6 +299,17 @@ func (p *Plan) add(groups map[group]*Input, o partition.Object) {
 		groups[g] = in
 	}
 	in.Objects = append(in.Objects, o)
+}
+
+// order makes the groups the inputs, oldest first.
+func (p *Plan) order(groups map[group]*Input) {
+	for _, in := range groups {
+		slices.SortFunc(in.Objects, func(a, b partition.Object) int { return strings.Compare(a.Key, b.Key) })
+		p.Inputs = append(p.Inputs, *in)
+	}
+	slices.SortFunc(p.Inputs, func(a, b Input) int {
+		return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Objects[0].Key, b.Objects[0].Key))
+	})
 }
 
 // missed finds what was not there when its partition was first published.

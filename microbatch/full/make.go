@@ -49,7 +49,7 @@ func (r *Rebuilder) make(ctx context.Context, l watermark.Lease, rb watermark.Re
 		total += len(in.Objects)
 	}
 	p.phase("read", int64(total))
-	rd := &reader{Rebuilder: r, cut: cut, builder: r.set.Builder, tell: p.add}
+	rd := &reader{Rebuilder: r, cut: cut, builder: r.set.Builder, tell: p.add, out: r.set.Sink}
 	open := rd.builder.Open
 	rd.builder.Open = func(o partition.Object) (blob scan.Blob, paths map[string]string) {
 		r.set.Yield(ctx)
@@ -186,7 +186,7 @@ func (r *Rebuilder) list(ctx context.Context, cut time.Time) ([]slice.Input, sin
 }
 
 // putState writes a private file of the generation.
-func (r *Rebuilder) putState(ctx context.Context, generation, name string, body io.ReadSeeker, size, rows int64) (sink.StateFile, error) {
+func (r *reader) putState(ctx context.Context, generation, name string, body io.ReadSeeker, size, rows int64) (sink.StateFile, error) {
 	sum := newSum()
 	if _, err := io.Copy(sum, body); err != nil {
 		return sink.StateFile{}, err
@@ -195,7 +195,7 @@ func (r *Rebuilder) putState(ctx context.Context, generation, name string, body 
 		return sink.StateFile{}, err
 	}
 	f := sink.StateFile{Key: sink.FullStateKey(generation, name), Rows: rows, Bytes: size, SHA256: hex.EncodeToString(sum.Sum(nil))}
-	return f, r.set.Sink.PutState(ctx, f.Key, body, f.SHA256)
+	return f, r.out.PutState(ctx, f.Key, body, f.SHA256)
 }
 
 // gate asks whether the generation may take the place of the live one, and

@@ -60,6 +60,7 @@ type reader struct {
 	cut     time.Time
 	builder slice.Builder
 	tell    func(done int64, rows int64)
+	out     files
 }
 
 // read reads every object once at types that all of them widen to. The newest

@@ -162,7 +162,7 @@ func (r *reader) documents(ctx context.Context, g *gathered, acc *table.Run, m *
 		Fields: g.bound.Schema(), Name: "part",
 		Spool: func() parquet.Spool { return fileSpool{spool.NewSmall(r.builder.Dir, r.builder.Memory, fileMemory)} },
 		Put: func(ctx context.Context, part parquet.Part, body io.ReadSeeker) error {
-			key, err := r.set.Sink.PutFull(ctx, m.RunID, part.Name, body, part.SHA256)
+			key, err := r.out.PutFull(ctx, m.RunID, part.Name, body, part.SHA256)
 			if err != nil {
 				return err
 			}
