@@ -49,7 +49,7 @@ func (r *Rebuilder) make(ctx context.Context, l watermark.Lease, rb watermark.Re
 		total += len(in.Objects)
 	}
 	p.phase("read", int64(total))
-	rd := &reader{Rebuilder: r, cut: cut, builder: r.set.Builder, tell: p.add, out: r.set.Sink}
+	rd := &reader{Rebuilder: r, cut: cut, builder: r.set.Builder, tell: p.add, out: r.set.Sink, patient: true}
 	open := rd.builder.Open
 	rd.builder.Open = func(o partition.Object) (blob scan.Blob, paths map[string]string) {
 		r.set.Yield(ctx)

@@ -61,6 +61,7 @@ type reader struct {
 	builder slice.Builder
 	tell    func(done int64, rows int64)
 	out     files
+	patient bool // waits for outages to end
 }
 
 // read reads every object once at types that all of them widen to. The newest
@@ -192,7 +193,7 @@ func (r *reader) window(ctx context.Context, batch []slice.Input, types []column
 	for attempt := 0; ; attempt++ {
 		r.set.Yield(ctx)
 		w, err := r.builder.Window(ctx, batch, types, types, cache, r.set.Workers)
-		if err == nil || !blame.Outage(err) || ctx.Err() != nil || attempt == outages {
+		if err == nil || !blame.Outage(err) || ctx.Err() != nil || !r.patient || attempt == outages {
 			if err != nil && ctx.Err() != nil {
 				err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 			}
