@@ -195,6 +195,13 @@ func FindPane(ctx context.Context, st store.Store, runID string) (Ref, Manifest,
 	return f.ref, f.m, err
 }
 
+// FindManifest is the manifest at a key, of a pane or of a base, in a store rooted at the output: its hash is what its bytes have, and
+// whether anything ever named it is not known.
+func FindManifest(ctx context.Context, st store.Store, key string) (Ref, Manifest, error) {
+	f, err := readUnverified(ctx, st, key)
+	return f.ref, f.m, err
+}
+
 func readUnverified(ctx context.Context, st store.Store, key string) (found, error) {
 	b, _, err := store.ReadAll(ctx, st, key, MaxManifest, store.GetOptions{})
 	if err != nil {

@@ -325,3 +325,48 @@ func TestDiffStopsAndRefuses(t *testing.T) {
 		t.Errorf("keys of other types: %v", err)
 	}
 }
+
+// Find tells what says it: a document of the delta, a tombstone, a document of the base, or nothing.
+func TestFindTellsWhere(t *testing.T) {
+	o := newOutput(t)
+	o.promote(2, 3, map[string]int64{"a": 1, "b": 2, "c": 3}, sinktest.Pane{Documents: map[string]int64{"a": 9}, Tombstones: []string{"b"}})
+	r := reader.Open(o.mem, reader.Options{Lazy: true})
+	poll(t, r, true)
+	delta, dead, base := r.Snapshot().Files()
+	for _, tc := range []struct {
+		key   string
+		layer reader.Layer
+		file  string
+		found bool
+	}{{"a", reader.InDelta, delta[0], true}, {"b", reader.Tombstone, dead[0], false}, {"c", reader.InBase, base[0], true}, {"d", reader.Nowhere, "", false}} {
+		f, err := r.Snapshot().Find(t.Context(), tc.key)
+		if err != nil || f.Layer != tc.layer || f.File != tc.file || f.Found != tc.found || f.Found != (f.Batch != nil) {
+			t.Errorf("%s: %+v, %v", tc.key, f, err)
+		}
+	}
+}
+
+// A generation can be looked at by itself, and compared with another.
+func TestOpenBase(t *testing.T) {
+	o := newOutput(t)
+	o.promote(2, 3, map[string]int64{"a": 1, "b": 2}, sinktest.Pane{Documents: map[string]int64{"delta": 9}, Tombstones: []string{"b"}})
+	first := o.h.Base.Generation
+	o.promote(4, 5, map[string]int64{"a": 4, "c": 3}, sinktest.Pane{})
+	var snaps []*reader.Snapshot
+	for i, id := range []string{first, o.h.Base.Generation} {
+		s, err := reader.OpenBase(t.Context(), o.mem, id, reader.Options{Lazy: i == 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		snaps = append(snaps, s)
+	}
+	if got := documents(t, snaps[0]); !maps.Equal(got, map[string]int64{"a": 1, "b": 2}) {
+		t.Errorf("documents %v", got)
+	}
+	if got, err := changes(t.Context(), snaps[0], snaps[1]); err != nil || !slices.Equal(got, []string{"a 1 4", "b 2 none", "c none 3"}) {
+		t.Errorf("changes %v, %v", got, err)
+	}
+	if _, err := reader.OpenBase(t.Context(), o.mem, sinktest.ID(8, 99), reader.Options{}); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("no such base: %v", err)
+	}
+}

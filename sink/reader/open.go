@@ -39,3 +39,20 @@ func openManifest(ctx context.Context, st store.Store, ref sink.Ref, m sink.Mani
 	}
 	return s, nil
 }
+
+// OpenBase is the snapshot of a generation of the full index by itself, without any delta: its documents are as they were at its cut.
+// Manifest is the generation's own. As with OpenRun the manifest's hash is not verified, the files are.
+func OpenBase(ctx context.Context, st store.Store, generation string, o Options) (*Snapshot, error) {
+	ref, m, err := sink.FindManifest(ctx, st, sink.FullKey(generation, "manifest.json"))
+	if err != nil {
+		return nil, err
+	}
+	if m.Kind != sink.Full {
+		return nil, fmt.Errorf("open %s: %w: it is a manifest of kind %s", ref.Manifest, ErrPair, m.Kind)
+	}
+	s := &Snapshot{Manifest: m, Current: sink.Current{Pipeline: m.Pipeline, Version: m.Version, RunID: m.RunID}}
+	if s.delta, err = Open(st, o).table(ctx, m, m.Files, false); err != nil {
+		return nil, fmt.Errorf("open %s: %w", ref.Manifest, err)
+	}
+	return s, nil
+}

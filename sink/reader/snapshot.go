@@ -61,17 +61,53 @@ func (s *Snapshot) Fields() []column.Field { return s.delta.fields }
 // Get returns the document of a key, given as one text per key column in the forms of sink/parquet. found is false if there is none. A
 // text that is no value of its column is an error.
 func (s *Snapshot) Get(ctx context.Context, key ...string) (doc Document, found bool, err error) {
+	f, err := s.Find(ctx, key...)
+	return f.Document, f.Found, err
+}
+
+// Layer is where a key stands.
+type Layer string
+
+// The layers.
+const (
+	InDelta   Layer = "delta"
+	Tombstone Layer = "tombstone" // the delta says that there is no document
+	InBase    Layer = "base"
+	Nowhere   Layer = ""
+)
+
+// Found is what an index says of a key, and what says it.
+type Found struct {
+	Document // where Found
+	Found    bool
+	Layer    Layer
+	// File is the data file that has the key, relative to the output; empty where none has.
+	File string
+}
+
+// Find is Get, and tells where the answer came from.
+func (s *Snapshot) Find(ctx context.Context, key ...string) (Found, error) {
 	probe, err := s.delta.probe(key)
 	if err != nil {
-		return Document{}, false, err
+		return Found{}, err
 	}
-	if doc, found, err = s.delta.find(ctx, probe); err != nil || found {
-		return doc, found, err
+	for _, l := range []struct {
+		layer Layer
+		table *table
+	}{{InDelta, s.delta}, {Tombstone, s.tombstones}, {InBase, s.base}} {
+		doc, file, err := l.table.find(ctx, probe)
+		if err != nil {
+			return Found{}, err
+		}
+		if file != "" {
+			f := Found{Found: l.layer != Tombstone, Layer: l.layer, File: file}
+			if f.Found {
+				f.Document = doc
+			}
+			return f, nil
+		}
 	}
-	if _, dead, err := s.tombstones.find(ctx, probe); err != nil || dead || s.base == nil {
-		return Document{}, false, err
-	}
-	return s.base.find(ctx, probe)
+	return Found{}, nil
 }
 
 // All iterates over every document in key order, those of the delta before those of the base where keys are equal (the base's are left

@@ -168,14 +168,18 @@ func (t *table) keyOf(b *column.Batch) *column.Batch {
 	return k
 }
 
-func (t *table) find(ctx context.Context, probe *column.Batch) (Document, bool, error) {
+// find returns the row of a key and the file that has it, or "". A nil table has none.
+func (t *table) find(ctx context.Context, probe *column.Batch) (Document, string, error) {
+	if t == nil {
+		return Document{}, "", nil
+	}
 	at := sort.Search(len(t.files), func(i int) bool { return t.order(t.files[i].max, 0, probe, 0) >= 0 })
 	if at == len(t.files) {
-		return Document{}, false, nil
+		return Document{}, "", nil
 	}
 	batches, err := t.load(ctx, t.files[at])
 	if err != nil {
-		return Document{}, false, err
+		return Document{}, "", err
 	}
 	for _, b := range batches {
 		k := t.keyOf(b)
@@ -186,9 +190,9 @@ func (t *table) find(ctx context.Context, probe *column.Batch) (Document, bool, 
 		if t.order(k, i, probe, 0) != 0 {
 			break
 		}
-		return Document{Fields: t.fields, Batch: b, Row: i}, true, nil
+		return Document{Fields: t.fields, Batch: b, Row: i}, t.files[at].Key, nil
 	}
-	return Document{}, false, nil
+	return Document{}, "", nil
 }
 
 // scan walks the rows of a table in order. A nil table has none.
