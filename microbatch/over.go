@@ -60,13 +60,14 @@ func (p *Pipeline) over(ctx context.Context, plan Plan, bound *index.Bound) (ove
 }
 
 // lineage is the manifest with what follows from the parent's: the bases that
-// the pane fits beside its own, and those that were left.
+// the pane fits beside its own, and those that were left. The one that a
+// promotion leaves is supported by the clock that the plan was made by.
 func (p *Pipeline) lineage(m sink.Manifest, plan Plan) sink.Manifest {
 	if plan.Promote {
-		now := time.Now()
-		return sink.Leave(m, *p.seen.live, p.seen.ref, now, now.Add(p.set.SupportPrevious))
+		m = sink.Leave(m, *p.seen.live, p.seen.ref, plan.now, plan.now.Add(p.set.SupportPrevious))
+	} else {
+		m = sink.Inherit(m, *p.seen.live, time.Time{})
 	}
-	m = sink.Inherit(m, *p.seen.live, time.Time{})
 	// The plan says which of them the pane fits, no clock that has gone on since.
 	var fits []sink.Support
 	for _, s := range m.Supports {

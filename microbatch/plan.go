@@ -127,6 +127,7 @@ type Plan struct {
 	Stale   []string `json:"stale,omitempty"`
 	Reseen  []string `json:"reseen,omitempty"`
 	bases   []*Generation
+	now     time.Time // of the trigger
 	// Outside are the visible objects before the coverage that no base has:
 	// candidates for being late. With a base they are inputs, see unread.
 	Outside []partition.Object `json:"-"`
@@ -137,7 +138,7 @@ type Plan struct {
 
 // Decide plans a run. It is a pure function of its facts.
 func Decide(rule window.Rule, calendar partition.Calendar, f Facts) (Plan, error) {
-	p := Plan{Kind: Idle, Quarantined: f.Quarantined, Progress: f.Progress, Previous: f.Progress, Promote: f.Promote}
+	p := Plan{Kind: Idle, Quarantined: f.Quarantined, Progress: f.Progress, Previous: f.Progress, Promote: f.Promote, now: f.Now}
 	if f.Live == nil && f.Newest.IsZero() {
 		p.Why = "no visible eligible partition yet"
 		return p, nil
