@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -202,6 +203,7 @@ func (p *Pipeline) answer(ctx context.Context, t term, rq watermark.Request) (wa
 // condemned by the next, deleted after it.
 type collection struct {
 	plan *sink.Collection
+	head sink.Head // that the plan was made for
 	last time.Time
 	more bool // ids wait for a place in condemned
 }
@@ -209,9 +211,12 @@ type collection struct {
 // collectEvery spaces the listings that collection needs.
 const collectEvery = 5 * time.Minute
 
-// condemn is the list of condemned ids for the next publish; nil keeps it.
+// condemn is the list of condemned ids for the next publish; nil keeps it. A
+// plan serves one change of CURRENT: after a publish that carried it, or a
+// rollback to what it condemns, it is about another CURRENT.
 func (p *Pipeline) condemn() []string {
-	if p.garbage.plan == nil {
+	was, is := p.garbage.head, p.seen.head
+	if p.garbage.plan == nil || was.RunID != is.RunID || !slices.Equal(was.Condemned, is.Condemned) {
 		return nil
 	}
 	return p.garbage.plan.Condemned(p.seen.head, true)
@@ -236,7 +241,7 @@ func (p *Pipeline) collect(ctx context.Context) {
 		return
 	}
 	p.at("deleted")
-	p.garbage.plan, p.garbage.more = &plan, plan.Waiting > 0
+	p.garbage.plan, p.garbage.head, p.garbage.more = &plan, p.seen.head, plan.Waiting > 0
 }
 
 func (p *Pipeline) planCollection(ctx context.Context) (sink.Collection, error) {

@@ -21,6 +21,7 @@ const encodedMagic = "deltads1"
 const maxHead = 64 << 20
 
 type head struct {
+	Index          string        `json:"index"`
 	Start          time.Time     `json:"start"`
 	Observed       []column.Type `json:"observed"`
 	Built          []column.Type `json:"built"`
@@ -41,7 +42,7 @@ type headObject struct {
 // Encode writes the slice in its resting form. The rows that were rejected
 // stay out of it, their number does not.
 func (s *Slice) Encode(w io.Writer) error {
-	h := head{Start: s.Start.UTC(), Observed: s.Observed, Built: s.Built, Rejected: s.Rejected, NullEventTimes: s.NullEventTimes}
+	h := head{Index: s.Index, Start: s.Start.UTC(), Observed: s.Observed, Built: s.Built, Rejected: s.Rejected, NullEventTimes: s.NullEventTimes}
 	for _, o := range s.Objects {
 		h.Objects = append(h.Objects, headObject{o.Key, o.ETag, o.Size, o.Partition.UTC(), o.Rows, o.Observed})
 	}
@@ -83,7 +84,7 @@ func Decode(r io.ReaderAt, size int64, dir string, memory *spool.Budget) (*Slice
 	if len(h.Built) != len(h.Observed) || len(h.Objects) == 0 {
 		return nil, fmt.Errorf("decode slice of %s: %d types built, %d observed, %d objects", clock(h.Start), len(h.Built), len(h.Observed), len(h.Objects))
 	}
-	s := &Slice{Start: h.Start, Observed: h.Observed, Built: h.Built, Rejected: h.Rejected, NullEventTimes: h.NullEventTimes, Told: true}
+	s := &Slice{Index: h.Index, Start: h.Start, Observed: h.Observed, Built: h.Built, Rejected: h.Rejected, NullEventTimes: h.NullEventTimes, Told: true}
 	for _, o := range h.Objects {
 		if len(o.Observed) != len(h.Built) {
 			return nil, fmt.Errorf("decode slice of %s: %d types of %s, want %d", clock(h.Start), len(o.Observed), o.Key, len(h.Built))

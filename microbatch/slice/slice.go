@@ -16,6 +16,9 @@ package slice
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -50,6 +53,9 @@ type Slice struct {
 	Rejects  []Reject
 	// NullEventTimes counts records without an event time.
 	NullEventTimes int64
+	// Index names the configuration of the index that it was built with, see
+	// Builder.Fits.
+	Index string
 	// Told says that a published run has written Rejects. It belongs to the
 	// pipeline's goroutine; everything else here never changes.
 	Told bool
@@ -108,6 +114,22 @@ type Builder struct {
 	Dir        string
 	Memory     *spool.Budget
 	TableBytes int64
+}
+
+// Fits says whether a slice, which may have been at rest since another process
+// built it, was built with the index of this builder: with another one it has
+// other accumulators, or other records behind the same ones.
+func (s *Builder) Fits(built *Slice) bool { return built.Index == s.index() }
+
+// index names the configuration of the index. What is in a Spec can be
+// encoded: it came out of a file.
+func (s *Builder) index() string {
+	b, err := json.Marshal(s.Program.Spec())
+	if err != nil {
+		return err.Error()
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
 }
 
 // request asks for the program's columns as the given types (nil: as found).
@@ -192,7 +214,7 @@ var errMisfit = errors.New("the objects have other types")
 // buildAt is build in one pass, for objects whose types are those given (a
 // column without values has any type); other objects are errMisfit.
 func (s *Builder) buildAt(ctx context.Context, in Input, types []column.Type) (*Slice, error) {
-	slice := &Slice{Start: in.Start, Built: types, Observed: make([]column.Type, len(types))}
+	slice := &Slice{Start: in.Start, Built: types, Observed: make([]column.Type, len(types)), Index: s.index()}
 	bound, err := s.Program.Bind(types)
 	if err != nil {
 		return nil, errMisfit // the objects to blame are not known yet
@@ -225,7 +247,7 @@ func (s *Builder) buildAt(ctx context.Context, in Input, types []column.Type) (*
 func (s *Builder) buildObserved(ctx context.Context, in Input, hint []column.Type) (*Slice, error) {
 	blobs := make([]scan.Blob, len(in.Objects))
 	paths := make([]map[string]string, len(in.Objects))
-	slice := &Slice{Start: in.Start}
+	slice := &Slice{Start: in.Start, Index: s.index()}
 	for i, o := range in.Objects {
 		blobs[i], paths[i] = s.Open(o)
 		types, err := scan.Observe(ctx, blobs[i], s.request(paths[i], nil))
