@@ -42,6 +42,7 @@ type Lifter struct {
 
 	// scratch, per batch
 	rows   []int32
+	alive  []int32
 	sub    []int32
 	times  *column.Vector
 	dead   []tri
@@ -264,21 +265,28 @@ func (l *Lifter) group(batch *column.Batch) error {
 	return l.table.Groups(l.keys, l.rows, l.groups)
 }
 
-// fold adds the selected rows to every fn.
+// fold adds the selected rows to every fn. Those that delete their key count
+// towards the register alone: a delete hides a document and adds nothing to it.
 func (l *Lifter) fold(batch *column.Batch) error {
 	in := combine.Input{Groups: l.groups, Rows: l.rows, Order: &l.order, Args: []*column.Vector{l.verdicts()}}
 	columns := l.table.Columns()
 	if err := columns[0].Add(&in); err != nil {
 		return err
 	}
+	l.alive = l.alive[:0]
+	for _, i := range l.rows {
+		if l.dead[i] != removes {
+			l.alive = append(l.alive, i)
+		}
+	}
 	for n, f := range l.fields {
-		in.Rows, in.Args = l.rows, in.Args[:0]
+		in.Rows, in.Args = l.alive, in.Args[:0]
 		for _, c := range f.args {
 			in.Args = append(in.Args, batch.Columns[c])
 		}
 		if f.where != nil {
 			l.sub = l.sub[:0]
-			for _, i := range l.rows {
+			for _, i := range l.alive {
 				set(f.where, f.whereAt, batch, int(i))
 				yes, _, err := f.where.truth()
 				if err != nil {
