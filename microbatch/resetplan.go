@@ -31,6 +31,14 @@ type ResetFacts struct {
 	Listed     partition.Range
 	Skip       map[ObjectID]string
 	ConfigHash string
+	// Bases, Expired, Promote, Breaking, Lost and Since are those of the Facts
+	// of the run that would follow.
+	Bases    []*Generation
+	Expired  []*Generation
+	Promote  bool
+	Breaking []string
+	Lost     map[ObjectID]bool
+	Since    time.Time
 }
 
 // ResetPlan says what moving progress by hand would mean: what the next run
@@ -48,8 +56,8 @@ type ResetPlan struct {
 	// advance jumps over.
 	Recomputed Tally `json:"recomputed"`
 	Skipped    Tally `json:"skipped"`
-	// Unread are the partitions between From and To with objects that the live
-	// pane did not read. Lost are those of them that no later coverage holds.
+	// Unread are the partitions between From and To with objects that neither
+	// the live pane nor a base read. Lost are those of them that no later coverage holds.
 	Unread Tally `json:"unread"`
 	Lost   Tally `json:"lost"`
 	// Gap is the part of (To, Next.Watermark] that window.max cuts off; null
@@ -99,7 +107,7 @@ func PlanReset(rule window.Rule, calendar partition.Calendar, f ResetFacts) (Res
 	after := sink.ResetManifest(sink.Owner{}, f.Head, f.Live, sink.ResetOptions{To: f.To, Now: f.Now})
 	next, err := Decide(rule, calendar, Facts{
 		Now: f.Now, Live: &after, Progress: f.To, Newest: f.Newest, Objects: f.Objects, Listed: f.Listed, Skip: f.Skip,
-		ConfigHash: f.ConfigHash,
+		ConfigHash: f.ConfigHash, Bases: f.Bases, Expired: f.Expired, Promote: f.Promote, Breaking: f.Breaking, Lost: f.Lost, Since: f.Since,
 	})
 	if err != nil {
 		return ResetPlan{}, fmt.Errorf("plan the run after a reset to %s: %w", text(f.To), err)
@@ -119,12 +127,14 @@ func PlanReset(rule window.Rule, calendar partition.Calendar, f ResetFacts) (Res
 	if next.Kind != Advance && next.Kind != Held {
 		// Nothing newer is there yet: the earliest advance is to the partition
 		// after To, and every later one covers less.
-		c, err := rule.Advance(pastOf(&after, f.To), calendar.Next(f.To), time.Time{}, false)
+		c, err := rule.Advance(pastOf(&after, f.To), calendar.Next(f.To), oldestCut(f.Bases), false)
 		if err == nil {
 			horizon = c.Range
 		}
 	}
-	p.Lost = tally(slices.DeleteFunc(slices.Clone(unread), func(o partition.Object) bool { return horizon.Contains(o.Partition) }))
+	p.Lost = tally(slices.DeleteFunc(slices.Clone(unread), func(o partition.Object) bool {
+		return horizon.Contains(o.Partition) || len(f.Bases) > 0 && f.Bases[0].Unread(o) // what a base did not read stays an input
+	}))
 	if p.Gap = next.Coverage.Gap; p.Gap != nil {
 		p.GapPartitions = calendar.Count(*p.Gap)
 	}
@@ -134,7 +144,7 @@ func PlanReset(rule window.Rule, calendar partition.Calendar, f ResetFacts) (Res
 }
 
 // unreadBetween are the objects of a range that the live pane neither read nor
-// skipped.
+// skipped, and that no base has.
 func unreadBetween(f ResetFacts, r partition.Range) []partition.Object {
 	known := map[ObjectID]bool{}
 	for _, in := range f.Live.Inputs {
@@ -143,9 +153,12 @@ func unreadBetween(f ResetFacts, r partition.Range) []partition.Object {
 	for _, s := range f.Live.Skipped {
 		known[ObjectID{s.Key, s.ETag, s.Bytes}] = true
 	}
+	read := func(o partition.Object) bool {
+		return slices.ContainsFunc(f.Bases, func(g *Generation) bool { return g.Read(o) })
+	}
 	var out []partition.Object
 	for _, o := range f.Objects {
-		if r.Contains(o.Partition) && !known[idOf(o)] {
+		if r.Contains(o.Partition) && !o.Partition.Before(f.Since) && !known[idOf(o)] && !read(o) {
 			out = append(out, o)
 		}
 	}
@@ -210,6 +223,8 @@ func (p *Pipeline) PlanReset(ctx context.Context, now, to time.Time) (ResetPlan,
 		return ResetPlan{}, fmt.Errorf("plan reset of %s to %s: %w", p.set.Name, text(to), err)
 	}
 	f.Newest, f.Objects, f.Listed, f.Skip = s.facts.Newest, s.facts.Objects, s.facts.Listed, s.facts.Skip
+	f.Bases, f.Expired, f.Promote, f.Breaking = s.facts.Bases, s.facts.Expired, s.facts.Promote, s.facts.Breaking
+	f.Lost, f.Since = s.facts.Lost, s.facts.Since
 	if from := f.Head.Progress.Time; from.Before(f.To) && from.Before(f.Listed.From) {
 		// The jump forward passes over more than the next run would look at.
 		l, err := p.set.Lister.Scan(ctx, now, from)

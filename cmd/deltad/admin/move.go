@@ -205,10 +205,14 @@ func (s *Server) apply(w http.ResponseWriter, r *http.Request, p *daemon.Pipe) e
 	if err != nil {
 		return err
 	}
-	c := control.Of(s.o.App, p)
-	in, err := c.Reset(r.Context(), time.Now(), control.ResetRequest{
+	in, err := control.Of(s.o.App, p).Reset(r.Context(), time.Now(), control.ResetRequest{
 		Change: body.change(r), To: body.To.Time, Digest: body.Digest, Version: ifMatch(r), AcceptDataLoss: body.AcceptDataLoss, Wait: wait,
 	})
+	return s.decided(w, r, p, in, err)
+}
+
+// decided answers with what became of an intent.
+func (s *Server) decided(w http.ResponseWriter, r *http.Request, p *daemon.Pipe, in watermark.Intent, err error) error {
 	out := applied{Intent: intentOf(in)}
 	status := http.StatusOK
 	switch {
@@ -220,7 +224,7 @@ func (s *Server) apply(w http.ResponseWriter, r *http.Request, p *daemon.Pipe) e
 			out.Pending = err.Error()
 		}
 	}
-	row, err := c.Row(r.Context())
+	row, err := control.Of(s.o.App, p).Row(r.Context())
 	if err != nil {
 		return err
 	}
@@ -243,8 +247,4 @@ func ifMatch(r *http.Request) *int64 {
 		n = -1
 	}
 	return &n
-}
-
-func (s *Server) rebuild(http.ResponseWriter, *http.Request, *daemon.Pipe) error {
-	return refusal(control.NotBuilt, "", "this build makes no full index yet: rebuilds come with it")
 }

@@ -19,13 +19,14 @@ import (
 const typePrefix = "urn:deltad:problem:"
 
 // problem is an RFC 9457 problem. Field names the argument, query parameter or
-// header at fault.
+// header at fault, ID what stands in the way.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
 	Field  string `json:"field,omitempty"`
+	ID     string `json:"id,omitempty"`
 }
 
 // Problems of HTTP itself; those of moving a pipeline are package control's.
@@ -76,17 +77,31 @@ func meaningOf(slug control.Slug) meaning {
 	case control.DataLoss:
 		return meaning{http.StatusConflict, "Data would be left unread"}
 	case control.ResetPending:
-		return meaning{http.StatusConflict, "Another reset is on its way"}
+		return meaning{http.StatusConflict, "Another reset or rollback is on its way"}
 	case control.ResetFailed:
 		return meaning{http.StatusConflict, "The reset was given up"}
+	case control.RollbackFailed:
+		return meaning{http.StatusConflict, "The rollback was given up"}
+	case control.NoFull:
+		return meaning{http.StatusConflict, "The pipeline has no full index"}
+	case control.RebuildOpen:
+		return meaning{http.StatusConflict, "A rebuild is going on"}
+	case control.RebuildEnded:
+		return meaning{http.StatusConflict, "The rebuild has ended"}
+	case control.NotPromotable:
+		return meaning{http.StatusConflict, "The base cannot be promoted"}
+	case control.ChecksFailed:
+		return meaning{http.StatusConflict, "The gate holds the base"}
+	case control.NoFormerBase:
+		return meaning{http.StatusConflict, "There is no former base"}
+	case control.NotThere:
+		return meaning{http.StatusConflict, "It was collected"}
 	case control.VersionRequired:
 		return meaning{http.StatusPreconditionRequired, "If-Match is required"}
 	case control.StaleVersion:
 		return meaning{http.StatusPreconditionFailed, "The pipeline has changed"}
 	case control.NotFound:
 		return meaning{http.StatusNotFound, "There is no such thing"}
-	case control.NotBuilt:
-		return meaning{http.StatusNotImplemented, "Not built yet"}
 	case unauthorized:
 		return meaning{http.StatusUnauthorized, "A token is needed"}
 	case forbiddenHost:
@@ -136,10 +151,10 @@ func slugOf(err error) control.Slug {
 // fail answers with an error. What is no refusal is logged.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var slug control.Slug
-	var field string
+	var field, id string
 	var ref *control.Refusal
 	if errors.As(err, &ref) {
-		slug, field = ref.Slug, ref.Field
+		slug, field, id = ref.Slug, ref.Field, ref.ID
 	} else {
 		slug = slugOf(err)
 		s.o.Log.Error("request failed", zap.String("path", r.URL.Path), zap.String("pipeline", r.PathValue("p")), zap.Error(err))
@@ -150,7 +165,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(m.status)
-	_ = json.NewEncoder(w).Encode(problem{Type: typePrefix + string(slug), Title: m.title, Status: m.status, Detail: err.Error(), Field: field})
+	_ = json.NewEncoder(w).Encode(problem{Type: typePrefix + string(slug), Title: m.title, Status: m.status, Detail: err.Error(), Field: field, ID: id})
 }
 
 // answer writes a value as JSON.

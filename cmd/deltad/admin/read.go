@@ -47,7 +47,13 @@ func (s *Server) routes() http.Handler {
 	post(p+"/trigger", s.piped(s.trigger))
 	post(p+"/watermark/plan", s.piped(s.plan))
 	post(p+"/watermark/apply", s.piped(s.apply))
-	post(p+"/rebuilds", s.piped(s.rebuild))
+	on(p+"/rebuilds", map[string]handler{http.MethodGet: s.piped(s.rebuilds), http.MethodPost: s.piped(s.rebuild)})
+	get(p+"/rebuilds/{id}", s.piped(s.rebuildByID))
+	post(p+"/rebuilds/{id}/cancel", s.piped(s.cancelRebuild))
+	get(p+"/bases", s.piped(s.bases))
+	post(p+"/bases/{g}/promote", s.piped(s.promote))
+	post(p+"/bases/{g}/rollback/plan", s.piped(s.planRollback))
+	post(p+"/bases/{g}/rollback/apply", s.piped(s.applyRollback))
 	on("/", nil)
 	return mux
 }
@@ -257,7 +263,7 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request, p *daemon.Pipe) e
 func (s *Server) intent(w http.ResponseWriter, r *http.Request, p *daemon.Pipe) error {
 	in, err := s.o.App.State.IntentByID(r.Context(), r.PathValue("id"))
 	if errors.Is(err, watermark.ErrNotFound) || err == nil && in.Pipeline != p.Config.Name {
-		return refusal(control.NotFound, "id", "pipeline %s has no reset %q", p.Config.Name, r.PathValue("id"))
+		return refusal(control.NotFound, "id", "pipeline %s has no reset or rollback %q", p.Config.Name, r.PathValue("id"))
 	}
 	if err != nil {
 		return err

@@ -119,7 +119,7 @@ func TestProblems(t *testing.T) {
 		{"POST", ads + "/watermark", object{}, 405, "method-not-allowed", ""},
 		{"GET", ads + "/pause", nil, 405, "method-not-allowed", ""},
 		{"DELETE", ads, nil, 405, "method-not-allowed", ""},
-		{"POST", ads + "/rebuilds", object{}, 501, "not-built", ""},
+		{"POST", ads + "/rebuilds", object{}, 409, "no-full-index", ""},
 		{"GET", ads + "/runs?limit=0", nil, 400, "bad-parameter", "limit"},
 		{"GET", ads + "/runs?limit=1001", nil, 400, "bad-parameter", "limit"},
 		{"GET", ads + "/runs?limt=5", nil, 400, "bad-parameter", "limt"},

@@ -130,11 +130,16 @@ func auditOf(e watermark.AuditEntry) auditView {
 	return auditView{e.Seq, at(e.At), e.ID, e.Actor, e.Action, e.Reason, e.Details}
 }
 
-// intentView is one reset on its way.
+// intentView is one reset or rollback on its way. To is of a reset; Pane, Bar
+// and Pause are of a rollback.
 type intentView struct {
 	ID             string                `json:"id"`
 	Pipeline       string                `json:"pipeline"`
+	Kind           watermark.IntentKind  `json:"kind"`
 	To             *time.Time            `json:"to"`
+	Pane           *manifestView         `json:"pane,omitempty"`
+	Bar            string                `json:"bar,omitempty"`
+	Pause          bool                  `json:"pause,omitempty"`
 	State          watermark.IntentState `json:"state"`
 	Note           string                `json:"note,omitempty"`
 	Digest         string                `json:"digest"`
@@ -148,7 +153,7 @@ type intentView struct {
 
 func intentOf(in watermark.Intent) intentView {
 	return intentView{
-		in.ID, in.Pipeline, at(in.Target), in.State, in.Note, in.Digest, in.Actor, in.Reason, in.AcceptDataLoss, in.Details,
+		in.ID, in.Pipeline, in.Kind, at(in.Target), manifestOf(in.Pane), in.Bar, in.Pause, in.State, in.Note, in.Digest, in.Actor, in.Reason, in.AcceptDataLoss, in.Details,
 		at(in.CreatedAt), at(in.FinishedAt),
 	}
 }
@@ -192,6 +197,8 @@ type pipelineView struct {
 	Runs          []runView    `json:"runs"`
 	PendingResets []intentView `json:"pending_resets"`
 	Prefixes      []prefixView `json:"prefixes"`
+	// Full is where the full index stands; null where there is none.
+	Full *fullView `json:"full"`
 	// Starting says why the pipeline does not run in this process; null where
 	// it does. While the state store is waited for the rest is not known.
 	Starting *startView `json:"starting"`
@@ -251,8 +258,12 @@ func (s *Server) view(ctx context.Context, p *daemon.Pipe, now time.Time) (pipel
 	for _, in := range pending {
 		v.PendingResets = append(v.PendingResets, intentOf(in))
 	}
-	if last, ok := s.o.App.Metrics.Last(name); ok {
+	last, known := s.o.App.Metrics.Last(name)
+	if known {
 		v.take(last)
+	}
+	if v.Full, err = s.full(ctx, p, last, now); err != nil {
+		return pipelineView{}, err
 	}
 	if v.Watermark != nil {
 		age := now.Sub(*v.Watermark).Seconds()

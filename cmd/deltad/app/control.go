@@ -18,7 +18,7 @@ import (
 // work on the state store: a living leader is asked and waited for, without
 // one the command takes the lease itself.
 func (c *cli) controlCommands() []*cobra.Command {
-	return []*cobra.Command{c.pauseCommand(), c.resumeCommand(), c.triggerCommand(), c.watermarkCommand()}
+	return []*cobra.Command{c.pauseCommand(), c.resumeCommand(), c.triggerCommand(), c.watermarkCommand(), c.rebuildCommand(), c.baseCommand()}
 }
 
 // leaderWait is how long a command waits for a leader: longer than a dead
@@ -49,7 +49,12 @@ func refused(err error) error {
 	}
 	switch r.Slug { //nolint:exhaustive // the others are failures
 	case control.InvalidField, control.ReasonTooShort, control.NotAStart, control.InTheFuture:
+		if r.Field == "" || r.Field == "generation" || r.Field == "id" { // arguments
+			return usage(err)
+		}
 		return usage(fmt.Errorf("--%s: %w", flagOf(r.Field), err))
+	case control.NoFull:
+		return usage(err)
 	}
 	return failed(err)
 }

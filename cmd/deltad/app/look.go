@@ -101,6 +101,7 @@ func (c *cli) planText(p *daemon.Pipe, plan microbatch.Plan) error {
 	for _, g := range plan.Coverage.Gaps {
 		fmt.Fprintf(c.out, "  never covered: %s\n", g)
 	}
+	c.planBases(plan)
 	return nil
 }
 
@@ -122,6 +123,10 @@ type status struct {
 	Late        int64            `json:"late_objects"`
 	// LastRun is the newest of the journal; runs that found nothing are not in it.
 	LastRun *RunLine `json:"last_run"`
+	// Full is where the full index stands; null where there is none.
+	Full *fullStatus `json:"full"`
+	// Config says which configuration replicas run.
+	Config configStatus `json:"config"`
 }
 
 func (c *cli) statusCommand() *cobra.Command {
@@ -141,6 +146,9 @@ func (c *cli) statusCommand() *cobra.Command {
 
 func statusOf(ctx context.Context, a *daemon.App, p *daemon.Pipe) (status, error) {
 	s := status{Pipeline: p.Config.Name}
+	if err := s.fullOf(ctx, a, p); err != nil {
+		return s, err
+	}
 	head, err := p.Sink.Head(ctx)
 	if err != nil {
 		return s, err
@@ -187,6 +195,7 @@ func (c *cli) statusText(s status) error {
 	} else {
 		c.standing(s)
 	}
+	c.standingFull(s)
 	if r := s.LastRun; r != nil && r.Error != "" {
 		fmt.Fprintf(c.out, "  last run %s: %s: %s\n", r.RunID, r.Status, r.Error)
 	}

@@ -1,15 +1,16 @@
 // Package control is what people may change of a running pipeline: pause and
-// resume it, trigger a run, move its progress. The command line and the admin
+// resume it, trigger a run, move its progress, rebuild its full index, promote a
+// base and go back to a former one. The command line and the admin
 // endpoint both stand on it, so that one set of rules holds for both.
 //
 // What it promises:
 //
-//  1. Nothing moves without being planned first: Reset recomputes the plan and
-//     refuses a digest that is not the fresh plan's.
-//  2. A reset is decided in one transaction of the state store (intent and
+//  1. Nothing moves without being planned first: Reset and Rollback recompute the
+//     plan and refuse a digest that is not the fresh plan's.
+//  2. A reset or rollback is decided in one transaction of the state store (intent and
 //     audit entry), guarded by the version of the pipeline's row, and carried
 //     out by whoever leads: a living leader is asked and waited for, and only
-//     where no lease lives does the caller take it and carry the reset out.
+//     where no lease lives does the caller take it and carry it out.
 //  3. Every call that changes something is idempotent by an id that the caller
 //     may choose.
 //  4. A wait that ends changes nothing: what was decided stays decided, and the
@@ -50,11 +51,18 @@ const (
 	DigestMismatch  Slug = "digest-mismatch"  // the plan is not the one that was agreed to
 	DataLoss        Slug = "data-loss"        // accept_data_loss is needed
 	WouldHold       Slug = "would-hold"       // window.on_gap forbids the run that would follow
-	ResetPending    Slug = "reset-pending"    // another reset is on its way
+	ResetPending    Slug = "reset-pending"    // another reset or rollback is on its way
 	ResetFailed     Slug = "reset-failed"     // the leader gave the reset up
+	RollbackFailed  Slug = "rollback-failed"  // the leader gave the rollback up
 	KeyReused       Slug = "idempotency-key"  // the id is that of something else, or no id
 	NotFound        Slug = "not-found"        // no such pipeline, run or intent
-	NotBuilt        Slug = "not-built"        // there is no full index yet
+	NoFull          Slug = "no-full-index"    // the pipeline has no full section
+	RebuildOpen     Slug = "rebuild-open"     // a rebuild is queued or running
+	RebuildEnded    Slug = "rebuild-ended"    // there is nothing left to cancel
+	NotPromotable   Slug = "not-promotable"   // a generation that no run may promote
+	ChecksFailed    Slug = "checks-failed"    // the gate holds it: overrides must name what failed
+	NoFormerBase    Slug = "no-former-base"   // there is nothing to roll back to
+	NotThere        Slug = "not-there"        // what to go back to was collected
 )
 
 // Refusal is a request that breaks a rule.
@@ -63,6 +71,8 @@ type Refusal struct {
 	// Field is the argument at fault, empty where it is none of them.
 	Field  string
 	Detail string
+	// ID is that of what stands in the way, empty where that has none.
+	ID string
 }
 
 func (r *Refusal) Error() string { return r.Detail }

@@ -94,20 +94,25 @@ func (p Pipe) Reset(ctx context.Context, now time.Time, r ResetRequest) (waterma
 			return watermark.Intent{}, err
 		}
 	}
-	in := *again
-	err = p.await(ctx, r.Wait, func(ctx context.Context) (bool, error) {
+	in, err := p.carryOut(ctx, *again, r.Wait)
+	if err == nil && in.State == watermark.IntentFailed {
+		return in, refuse(ResetFailed, "", "reset %s was given up: %s", in.ID, in.Note)
+	}
+	return in, err
+}
+
+// carryOut waits until what was decided has come about, or does it.
+func (p Pipe) carryOut(ctx context.Context, in watermark.Intent, wait time.Duration) (watermark.Intent, error) {
+	err := p.await(ctx, wait, func(ctx context.Context) (bool, error) {
 		now, err := p.app.State.IntentByID(ctx, in.ID)
 		if err != nil {
-			return false, fmt.Errorf("look for reset %s: %w", in.ID, err)
+			return false, fmt.Errorf("look for %s %s: %w", in.Kind, in.ID, err)
 		}
 		in = now
 		return in.State != watermark.IntentPending, nil
 	}, func(ctx context.Context, t microbatch.Term) error { return t.Settle(ctx) })
 	if err != nil {
-		return in, fmt.Errorf("reset %s of %s is decided and not carried out yet (the next leader goes on with it): %w", in.ID, p.name, err)
-	}
-	if in.State == watermark.IntentFailed {
-		return in, refuse(ResetFailed, "", "reset %s was given up: %s", in.ID, in.Note)
+		return in, fmt.Errorf("%s %s of %s is decided and not carried out yet (the next leader goes on with it): %w", in.Kind, in.ID, p.name, err)
 	}
 	return in, nil
 }
@@ -124,8 +129,8 @@ func (p Pipe) known(ctx context.Context, r ResetRequest) (watermark.Change, *wat
 		return ch, nil, nil
 	case err != nil:
 		return ch, nil, err
-	case in.Pipeline != p.name || !in.Target.Equal(r.To) || in.Digest != r.Digest:
-		return ch, nil, refuse(KeyReused, "idempotency_key", "%s is the id of another reset, of %s to %s", ch.ID, in.Pipeline, text(in.Target))
+	case in.Kind != watermark.IntentReset || in.Pipeline != p.name || !in.Target.Equal(r.To) || in.Digest != r.Digest:
+		return ch, nil, refuse(KeyReused, "idempotency_key", "%s is the id of another %s, of %s", ch.ID, in.Kind, in.Pipeline)
 	}
 	return ch, &in, nil
 }
