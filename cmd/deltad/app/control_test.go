@@ -89,13 +89,13 @@ func (r *rig) do(want int, args ...string) (out map[string]any, stdout, stderr s
 }
 
 // daemon runs `deltad run` until the test ends, and waits for its first step.
-func (r *rig) daemon() {
+func (r *rig) daemon(more ...string) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done := make(chan int, 1)
 	go func() {
 		done <- app.Run(ctx, app.Options{
-			Args: []string{"run", "-c", filepath.Join(r.dir, "deltad.yaml"), "--log-level", "error"}, Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{},
+			Args: append([]string{"run", "-c", filepath.Join(r.dir, "deltad.yaml"), "--log-level", "error"}, more...), Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{},
 		})
 	}()
 	r.t.Cleanup(func() {
