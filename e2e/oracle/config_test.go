@@ -82,6 +82,12 @@ func (c *config) hash() string {
 	return b.String()
 }
 
+// same says that both are one index, whatever the windows around it.
+func (c *config) same(o *config) bool {
+	return slices.EqualFunc(c.fields, o.fields, func(a, b field) bool { return a.name == b.name && a.same(b) }) &&
+		slices.Equal(c.key, o.key) && c.timed == o.timed && c.where == o.where && c.deleteWhen == o.deleteWhen
+}
+
 // breaking says whether panes of c do not belong over a base of o.
 func (c *config) breaking(o *config) bool {
 	if !slices.Equal(c.key, o.key) || c.timed != o.timed || c.where != o.where || c.deleteWhen != o.deleteWhen {

@@ -279,6 +279,12 @@ func (h *history) makeBase() {
 	if h.rng.IntN(5) == 0 {
 		cut, kind = h.world.start(h.live.n-h.rng.IntN(8)), "rebuild with a cut"
 	}
+	if n := h.live.n; n < h.rig.config.since {
+		return // there would be nothing in it, which is refused
+	}
+	if cut.Before(h.world.start(max(h.rig.config.since, 0))) {
+		cut = time.Time{}
+	}
 	approve, wide := h.rng.IntN(4) > 0, h.rng.IntN(4) > 0
 	rb, err := h.rig.rebuild(cut, approve, wide)
 	if err != nil {

@@ -290,6 +290,13 @@ func (h *history) readApart(p *pane, old *base) map[string]bool {
 			add(now)
 		}
 	}
+	// What it lacks and what was replaced or went away before a run could read
+	// it is nowhere any more but in the newer base.
+	for k, i := range p.base.keys {
+		if part := h.world.parts[k]; part <= old.cut && !old.read(k) && !p.inputs[i] && h.world.objects[k].id != i {
+			add(i)
+		}
+	}
 	for k := range p.touched {
 		delete(out, k)
 	}
@@ -398,7 +405,7 @@ func (h *history) checkIdle() {
 		h.fail("idle although the configuration is another one")
 	}
 	strict, loose := h.bases(h.live, facts{parent: h.live}, false)
-	must, may := h.inputs(c, h.live.from, h.live.n, h.world.partOf(h.rig.source.from), h.live.inputs, strict, loose)
+	must, may := h.inputs(c, h.live.from, h.live.n, h.world.partOf(h.rig.source.from), h.live, strict, loose)
 	for i := range may {
 		must[i] = must[i] || h.live.inputs[i]
 		if !must[i] {
@@ -411,7 +418,8 @@ func (h *history) checkIdle() {
 	}
 }
 
-// ready is the candidate that the next run has to promote, if any.
+// ready is the candidate that the next run has to promote, if any. After a
+// reset it waits for a partition beyond progress.
 func (h *history) ready() *base {
 	rb, err := h.rig.state.ReadyRebuild(h.t.Context(), pipeline)
 	if errors.Is(err, watermark.ErrNotFound) {
@@ -421,7 +429,7 @@ func (h *history) ready() *base {
 		h.fail("look for candidates: %v", err)
 	}
 	b := h.generations[rb.ID]
-	if b == nil || h.live == nil || h.live.n < b.cut || h.rig.config.breaking(b.conf) || h.live.base == b {
+	if b == nil || h.live == nil || h.live.n < b.cut || h.live.n != h.live.progress || h.rig.config.breaking(b.conf) || h.live.base == b {
 		return nil
 	}
 	return b

@@ -124,7 +124,15 @@ func compare(c *config, want map[string]answer, touched map[string]bool, over *b
 		for _, name := range names(c) {
 			if over != nil && !touched[k] {
 				f, isField := c.field(name)
-				if b, has := over.conf.field(name); isField && (!has || !f.same(b) || f.expr != "" && !sameOperands(c, over.conf, f)) {
+				b, has := over.conf.field(name)
+				if has && f.over > 0 && b.over > 0 && !f.same(b) {
+					// Nothing is in either duration, whatever the fn makes of that.
+					if v := text(doc[name]); v != "null" && v != "0" {
+						wrong = append(wrong, fmt.Sprintf("%s: %s is %s, which is of another duration", k, name, v))
+					}
+					continue
+				}
+				if isField && (!has || !f.same(b) || f.expr != "" && !sameOperands(c, over.conf, f)) {
 					continue
 				}
 			}

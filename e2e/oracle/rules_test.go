@@ -77,7 +77,7 @@ func (h *history) checkPane(p *pane, f facts) []string {
 	}
 	reach := p.from - 2*f.conf.window
 	for _, b := range strict {
-		reach = min(reach, b.cut-d-f.conf.window)
+		reach = min(reach, b.cut-max(d, b.conf.longest())-f.conf.window)
 	}
 	reach = max(reach, f.conf.since-1) // what is before it does not exist
 	if f.from > reach {
@@ -107,7 +107,9 @@ func (h *history) wantJumps(p *pane, f facts, advance bool) []jump {
 	return out
 }
 
-// coverage is c, given what it would be without bases.
+// coverage is c, given what it would be without bases. The documents of a base
+// hold values over durations of its own configuration: where those are longer,
+// they are D of that base, or readers would go on seeing them.
 func (h *history) coverage(c, n, d int, conf *config, p *pane, bases []*base) int {
 	if p.base == nil {
 		if n-c > conf.limit && conf.onGap != "fail" {
@@ -116,7 +118,7 @@ func (h *history) coverage(c, n, d int, conf *config, p *pane, bases []*base) in
 		return c
 	}
 	for _, b := range bases {
-		c = min(c, b.cut-d)
+		c = min(c, b.cut-max(d, b.conf.longest()))
 	}
 	return c
 }
@@ -165,7 +167,7 @@ func (h *history) unread(key string, part int, bases []*base) bool {
 
 // inputs are those that a pane at (from, n] has to have, and those that it may
 // have besides.
-func (h *history) inputs(conf *config, from, n, listedFrom int, parent map[id]bool, strict, loose []*base) (must, may map[id]bool) {
+func (h *history) inputs(conf *config, from, n, listedFrom int, former *pane, strict, loose []*base) (must, may map[id]bool) {
 	must, may = map[id]bool{}, map[id]bool{}
 	for _, o := range h.world.listed(listedFrom, h.world.now, conf.since) {
 		switch {
@@ -175,12 +177,18 @@ func (h *history) inputs(conf *config, from, n, listedFrom int, parent map[id]bo
 			may[o.id] = true
 		}
 	}
-	for i := range parent {
+	h.found(conf, listedFrom, must, may, strict)
+	if former == nil {
+		return must, may
+	}
+	for i := range former.inputs {
 		part := h.world.parts[i.key]
 		if part > listedFrom || part < conf.since {
 			continue
 		}
-		if h.unread(i.key, part, strict) {
+		// What it kept of one that is gone serves its own configuration alone.
+		kept := former.conf.same(conf) || h.world.objects[i.key].id == i
+		if h.unread(i.key, part, strict) && kept && !h.otherVersion(i, strict) {
 			must[i] = true
 		} else if h.unread(i.key, part, loose) {
 			may[i] = true
@@ -189,12 +197,31 @@ func (h *history) inputs(conf *config, from, n, listedFrom int, parent map[id]bo
 	return must, may
 }
 
-func (h *history) checkInputs(p *pane, f facts, strict, loose []*base) []string {
-	var parent map[id]bool
-	if f.parent != nil {
-		parent = f.parent.inputs
+// found are the objects that one base has read and another has not, which its
+// rebuild found wherever they are: they must be inputs as long as they are
+// there to be read.
+func (h *history) found(conf *config, listedFrom int, must, may map[id]bool, bases []*base) {
+	for _, b := range bases {
+		for i := range b.reads {
+			part := h.world.parts[i.key]
+			switch {
+			case part > listedFrom || part < conf.since || !h.unread(i.key, part, bases):
+			case h.world.objects[i.key].id == i && !h.otherVersion(i, bases):
+				must[i] = true
+			default:
+				may[i] = true
+			}
+		}
 	}
-	must, may := h.inputs(f.conf, p.from, p.n, f.from, parent, strict, loose)
+}
+
+// otherVersion says that a base read another version of an object than this.
+func (h *history) otherVersion(i id, bases []*base) bool {
+	return slices.ContainsFunc(bases, func(b *base) bool { v, ok := b.keys[i.key]; return ok && v != i })
+}
+
+func (h *history) checkInputs(p *pane, f facts, strict, loose []*base) []string {
+	must, may := h.inputs(f.conf, p.from, p.n, f.from, f.parent, strict, loose)
 	return h.differ(p.inputs, must, may, fmt.Sprintf("pane at (%d, %d], listed from %d, bases %s", p.from, p.n, f.from, cuts(strict)))
 }
 
@@ -238,7 +265,7 @@ func (h *history) checkStale(p *pane, f facts) []string {
 }
 
 // checkSupports: each pane copies its parent's entries while they last; a
-// promotion or a rollback to another base adds the one it leaves.
+// promotion or a rollback to another base enters the one it leaves.
 func (h *history) checkSupports(p *pane, f facts) []string {
 	if f.parent == nil {
 		return nil
@@ -251,8 +278,11 @@ func (h *history) checkSupports(p *pane, f facts) []string {
 			want[s.Generation] = true
 		}
 	}
-	if f.parent.base != nil && f.parent.base != p.base && h.rig.support > 0 {
-		want[f.parent.base.gen] = true
+	if f.parent.base != nil && f.parent.base != p.base {
+		clear(want) // one previous base is promised; those before it may go
+		if h.rig.support > 0 {
+			want[f.parent.base.gen] = true
+		}
 	}
 	if p.base != nil {
 		delete(want, p.base.gen)
