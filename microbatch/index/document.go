@@ -11,6 +11,10 @@ import (
 
 // Extractor turns folded accumulators into documents. It serves one goroutine.
 type Extractor struct {
+	// Absent says of a group that it has no record at all: its key is a
+	// tombstone. Nil is for none.
+	Absent func(group uint32) bool
+
 	bound   *Bound
 	derived []*compiled // per field of the program; nil where it is folded
 	at      [][]int     // per derived field, the schema columns of its operands
@@ -50,7 +54,7 @@ func (b *Bound) schemaIndex(name string) int {
 }
 
 // Extract appends, for each key in order, its document to docs or, where its
-// newest record deletes it, its key to tombstones. Group i of every column
+// newest record deletes it or it is Absent, its key to tombstones. Group i of every column
 // belongs to keys[i]; columns are those of Shape. Errors name key and field.
 func (x *Extractor) Extract(keys [][]byte, columns []combine.Column, docs, tombstones *column.Batch) error {
 	register, ok := columns[0].(combine.Presence)
@@ -59,7 +63,7 @@ func (x *Extractor) Extract(keys [][]byte, columns []combine.Column, docs, tombs
 	}
 	for i, key := range keys {
 		into := docs
-		deleted := register.Deleted(uint32(i))
+		deleted := register.Deleted(uint32(i)) || x.Absent != nil && x.Absent(uint32(i))
 		if deleted {
 			into = tombstones
 		}

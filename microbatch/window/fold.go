@@ -23,7 +23,8 @@ type Source struct {
 	// All says that the slice feeds the record register and the fields over all
 	// (with a base: that the base did not read it), Windowed that it feeds the
 	// other fields, as far as it is inside their durations. A source of neither
-	// only names keys, and its run may have any accumulators.
+	// only names keys, and its run may have any accumulators: a key that
+	// nothing else has is a tombstone, which hides what another base has of it.
 	All, Windowed bool
 }
 
@@ -72,10 +73,12 @@ func Fold(bound *index.Bound, slices []Source, base *Base, n time.Time, emit fun
 type folder struct {
 	merger    *table.Merger
 	inside    [][]bool // by slice and fn
+	named     []bool   // by slice: it only names keys
 	columns   []combine.Column
 	extractor *index.Extractor
 	out       Documents
 	keys      [][]byte
+	absent    []bool // by key: only named, and nothing has a record of it
 	arena     []byte
 	base      *Base
 	cursor    *table.RunCursor // into the base, before its first row not below the last key
@@ -93,6 +96,7 @@ func newFolder(bound *index.Bound, slices []Source, base *Base, n time.Time) (*f
 	if f.extractor, err = bound.NewExtractor(pending); err != nil {
 		return nil, err
 	}
+	f.extractor.Absent = func(g uint32) bool { return f.absent[g] }
 	for _, fn := range shape.Fns {
 		f.columns = append(f.columns, fn.NewColumn())
 	}
@@ -109,6 +113,7 @@ func newFolder(bound *index.Bound, slices []Source, base *Base, n time.Time) (*f
 			}
 		}
 		f.inside = append(f.inside, inside)
+		f.named = append(f.named, !s.All && !s.Windowed)
 	}
 	f.merger = table.Merge(cursors)
 	return f, nil
@@ -125,6 +130,11 @@ func (f *folder) add() error {
 	if err != nil {
 		return err
 	}
+	absent := !there
+	for _, i := range f.merger.Holders() {
+		absent = absent && f.named[i]
+	}
+	f.absent = append(f.absent, absent)
 	for j, col := range f.columns {
 		col.Grow(int(g) + 1)
 		if there && f.base.Join.At[j] >= 0 {
@@ -173,6 +183,6 @@ func (f *folder) flush(emit func(Documents) error) error {
 	for _, col := range f.columns {
 		col.Reset()
 	}
-	f.keys, f.arena = f.keys[:0], f.arena[:0]
+	f.keys, f.absent, f.arena = f.keys[:0], f.absent[:0], f.arena[:0]
 	return emit(f.out)
 }

@@ -116,6 +116,13 @@ func brute(parts map[int][]record, n int) (docs, dead []string) {
 		newest, deleted := -1, false
 		for at, records := range parts {
 			for _, r := range records {
+				if at > newest {
+					newest, deleted = at, false
+				}
+				deleted = deleted || at == newest && r.delete
+				if r.delete { // which counts towards newest alone
+					continue
+				}
 				if count == 0 || r.value > most {
 					most = r.value
 				}
@@ -130,10 +137,6 @@ func brute(parts map[int][]record, n int) (docs, dead []string) {
 				if at > n-1 && (last == nil || r.value > *last) { // ties are broken by content
 					last = &r.value
 				}
-				if at > newest {
-					newest, deleted = at, false
-				}
-				deleted = deleted || at == newest && r.delete
 			}
 		}
 		if deleted {
