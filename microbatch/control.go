@@ -23,13 +23,13 @@ const (
 // intents carries out the resets and rollbacks that were decided: each is one run of its
 // own, under the intent's id, so that after a crash between its steps CURRENT
 // and its ancestors tell whether it came about.
-func (p *Pipeline) intents(ctx context.Context, t term, row watermark.Pipeline) error {
+func (p *Pipeline) intents(ctx context.Context, t term, now time.Time, row watermark.Pipeline) error {
 	pending, err := p.set.State.PendingIntents(ctx, p.set.Name)
 	if err != nil {
 		return fmt.Errorf("look for resets and rollbacks: %w", err)
 	}
 	for _, in := range pending {
-		if err := p.move(ctx, t, row, in); err != nil {
+		if err := p.move(ctx, t, now, row, in); err != nil {
 			return fmt.Errorf("%s %s: %w", in.Kind, in.ID, err)
 		}
 	}
@@ -37,14 +37,14 @@ func (p *Pipeline) intents(ctx context.Context, t term, row watermark.Pipeline) 
 }
 
 // move carries out a reset or a rollback.
-func (p *Pipeline) move(ctx context.Context, t term, row watermark.Pipeline, in watermark.Intent) error {
+func (p *Pipeline) move(ctx context.Context, t term, now time.Time, row watermark.Pipeline, in watermark.Intent) error {
 	// Claiming reconciles: a move whose CURRENT was changed before a crash is
 	// found on the walk and becomes applied there.
 	if err := p.claim(ctx, t); err != nil {
 		return err
 	}
-	now, err := p.set.State.IntentByID(ctx, in.ID)
-	if err != nil || now.State != watermark.IntentPending {
+	asked, err := p.set.State.IntentByID(ctx, in.ID)
+	if err != nil || asked.State != watermark.IntentPending {
 		return err
 	}
 	refuse := func(why string) error {
@@ -64,7 +64,7 @@ func (p *Pipeline) move(ctx context.Context, t term, row watermark.Pipeline, in 
 	p.at(string(in.Kind) + " planned")
 	parent := p.seen.live
 	p.seen.reconciled, p.seen.unsettled = false, p.seen.head.Version // until its outcome is known and journalled
-	head, m, err := p.change(ctx, t, in, run)
+	head, m, err := p.change(ctx, t, now, in, run)
 	if !errors.Is(err, sink.ErrUnsettled) {
 		p.seen.unsettled = 0
 	}
@@ -129,9 +129,9 @@ func (p *Pipeline) movingRun(ctx context.Context, t term, in watermark.Intent) (
 	return run, nil
 }
 
-// change is the change of CURRENT that a reset or rollback makes.
-func (p *Pipeline) change(ctx context.Context, t term, in watermark.Intent, run watermark.Run) (sink.Head, sink.Manifest, error) {
-	now := time.Now()
+// change is the change of CURRENT that a reset or rollback makes. For a rollback,
+// until when a base is supported counts from now, the clock of the step.
+func (p *Pipeline) change(ctx context.Context, t term, now time.Time, in watermark.Intent, run watermark.Run) (sink.Head, sink.Manifest, error) {
 	if in.Kind == watermark.IntentRollback {
 		return p.set.Sink.Rollback(ctx, t.me, p.seen.head, sink.RollbackOptions{
 			Target: refOf(in.Pane), RunID: in.ID, ChangeID: run.ChangeID, Build: p.set.Build, Now: now, SupportUntil: now.Add(p.set.SupportPrevious),

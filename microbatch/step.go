@@ -82,7 +82,7 @@ func (p *Pipeline) settleAndRun(ctx context.Context, t term, now time.Time, o St
 			return err
 		}
 	}
-	if err := p.intents(ctx, t, row); err != nil {
+	if err := p.intents(ctx, t, now, row); err != nil {
 		return err
 	}
 	if row.Paused {

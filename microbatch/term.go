@@ -42,7 +42,7 @@ func (t Term) Settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.p.intents(ctx, t.t, row)
+	return t.p.intents(ctx, t.t, time.Now(), row)
 }
 
 // Lease is the lease of the term.
