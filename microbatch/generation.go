@@ -28,6 +28,8 @@ type Generation struct {
 
 	read   map[string]sink.Input // by key
 	inputs []sink.Input          // by partition
+	// lacking is what lacks has found, by the other's id.
+	lacking map[string][]sink.Input
 	// accumulators are fetched when a pane is first computed over the
 	// generation, seen when the keys are first needed.
 	accumulators, seen *table.Run
@@ -65,6 +67,28 @@ func (g *Generation) Unread(o partition.Object) bool {
 	return !o.Partition.After(g.Cut) && !g.Read(o)
 }
 
+// lacks are the objects of before its cut that another generation has read and
+// it has not.
+func (g *Generation) lacks(other *Generation) []sink.Input {
+	if g == other {
+		return nil
+	}
+	if in, ok := g.lacking[other.ID]; ok {
+		return in
+	}
+	var out []sink.Input
+	for _, in := range other.inputs {
+		if g.Unread(partition.Object{Key: in.Key, Partition: in.Partition.Time}) {
+			out = append(out, in)
+		}
+	}
+	if g.lacking == nil {
+		g.lacking = map[string][]sink.Input{}
+	}
+	g.lacking[other.ID] = out
+	return out
+}
+
 // Within are the objects that it read in a range of partitions.
 func (g *Generation) Within(r partition.Range) []sink.Input {
 	after := func(t time.Time) int {
@@ -85,12 +109,18 @@ func (g *Generation) base() *sink.ManifestBase {
 	return &sink.ManifestBase{Generation: g.ID, Cut: sink.At(g.Cut), Manifest: g.Ref.Manifest, SHA256: g.Ref.SHA256}
 }
 
-// oldestCut is that of the bases that a pane must fit, zero without any.
-func oldestCut(bases []*Generation) time.Time {
+// longest is the longest duration of its fields: its documents hold values of
+// partitions so long before its cut.
+func (g *Generation) longest() time.Duration { return g.Bound.Program().Spec().LongestOver() }
+
+// oldestCut is that of the bases that a pane must fit, zero without any. A base
+// whose durations are longer than the pane's counts as so much older: what they
+// hold of (cut − D, cut] the pane hides.
+func oldestCut(bases []*Generation, longest time.Duration) time.Time {
 	var t time.Time
 	for _, g := range bases {
-		if t.IsZero() || g.Cut.Before(t) {
-			t = g.Cut
+		if cut := g.Cut.Add(-max(0, g.longest()-longest)); t.IsZero() || cut.Before(t) {
+			t = cut
 		}
 	}
 	return t

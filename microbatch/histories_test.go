@@ -82,3 +82,130 @@ func TestKeptSliceOfAnotherIndex(t *testing.T) {
 		b.same(want)
 	}
 }
+
+// TestCandidateThatWaitsLeavesTheBase: a candidate whose cut lies beyond what
+// is there does not take the live base out of the panes that go on meanwhile.
+func TestCandidateThatWaitsLeavesTheBase(t *testing.T) {
+	b := newBaseBench(t, func(s *microbatch.Settings) { s.SupportPrevious = 0 })
+	b.put("03:00", "a.ndjson", row("x", "03:00", 1, "one"))
+	b.step("03:01", microbatch.Advanced)
+	first := b.rebuild(watermark.RebuildCandidate)
+	b.step("03:01", microbatch.Refined)
+	pane := b.head().Delta.Ref()
+	key := b.put("03:30", "a.ndjson", row("x", "03:30", 1, "two"))
+	b.step("03:31", microbatch.Advanced)
+	b.rebuild(watermark.RebuildCandidate)
+	b.rollback(pane, "", true, "03:31")
+	if _, err := b.state.Resume(t.Context(), "ads", watermark.Change{ID: b.set.NewID(), Actor: "t", Reason: "the test goes on"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.raw.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	b.put("02:59", "b.ndjson", row("y", "02:59", 1, "late"))
+	b.step("03:32", microbatch.Refined)
+	if m := b.live(); m.Base == nil || m.Base.Generation != first.ID {
+		t.Errorf("the pane is over %+v, want %s", m.Base, first.ID)
+	}
+}
+
+// TestKeyOfAReplacedVersionIsHidden: a key that only the base before has, from
+// a version of an object that was replaced, is a tombstone: nothing that is
+// visible has a record of it.
+func TestKeyOfAReplacedVersionIsHidden(t *testing.T) {
+	b := newBaseBench(t, nil)
+	b.put("03:00", "a.ndjson", row("x", "03:00", 1, "one"), row("gone", "03:00", 1, "one"))
+	b.step("03:01", microbatch.Advanced)
+	b.rebuild(watermark.RebuildCandidate)
+	b.step("03:01", microbatch.Refined)
+	b.put("03:00", "a.ndjson", row("x", "03:00", 1, "one"), row("new", "03:00", 1, "one"))
+	b.step("03:02", microbatch.Refined)
+	b.rebuild(watermark.RebuildCandidate)
+	b.step("03:03", microbatch.Refined)
+	m := b.live()
+	if len(m.Supports) != 1 || m.Counts.Tombstones != 1 {
+		t.Errorf("supports %+v with %d tombstones", m.Supports, m.Counts.Tombstones)
+	}
+	b.same(map[string]string{
+		"x":   `{"item":"x","updates":1,"clicks":1,"title":"one","clicks_5m":1,"double":2}`,
+		"new": `{"item":"new","updates":1,"clicks":1,"title":"one","clicks_5m":1,"double":2}`,
+	})
+}
+
+// TestShorterDurationHidesTheBase: the documents of a base hold values of its
+// own durations. Where the configuration has shorter ones now, the pane still
+// holds the keys of the longer ones.
+func TestShorterDurationHidesTheBase(t *testing.T) {
+	b := newBaseBench(t, nil)
+	b.put("02:57", "a.ndjson", row("x", "02:57", 1, "one"))
+	b.put("03:00", "a.ndjson", row("y", "03:00", 1, "one"))
+	b.step("03:01", microbatch.Advanced)
+	b.rebuild(watermark.RebuildCandidate)
+	b.step("03:01", microbatch.Refined)
+	b.set.Rule.Longest = time.Minute
+	b.reindex("c2", func(s *index.Spec) { s.Fields[3].Over = time.Minute })
+	b.put("04:00", "a.ndjson", row("z", "04:00", 1, "one"))
+	b.step("04:01", microbatch.Advanced)
+	b.same(map[string]string{
+		"x": `{"item":"x","updates":1,"clicks":1,"title":"one","clicks_5m":null,"double":2}`,
+		"y": `{"item":"y","updates":1,"clicks":1,"title":"one","clicks_5m":null,"double":2}`,
+		"z": `{"item":"z","updates":1,"clicks":1,"title":"one","clicks_5m":1,"double":2}`,
+	})
+}
+
+// TestRebuildFindsUnreadObjects: an object that no run has listed, and that a
+// new base has read, is unread by the base before: readers that still have
+// that one find its keys in the pane.
+func TestRebuildFindsUnreadObjects(t *testing.T) {
+	b := newBaseBench(t, nil)
+	b.put("03:00", "a.ndjson", row("x", "03:00", 1, "one"), row("w", "03:00", 1, "one"))
+	b.step("03:01", microbatch.Advanced)
+	b.rebuild(watermark.RebuildCandidate)
+	b.step("03:01", microbatch.Refined)
+	late := b.put("01:00", "late.ndjson", row("old", "01:00", 1, "ancient"))
+	b.step("03:02", microbatch.WasIdle)
+	b.rebuild(watermark.RebuildCandidate)
+	for _, clock := range []string{"03:03", "04:00"} {
+		if clock == "04:00" {
+			b.put(clock, "a.ndjson", row("y", clock, 1, "one"))
+		}
+		if r := b.p.Once(t.Context(), at(clock), microbatch.StepOptions{}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		m := b.live()
+		found := false
+		for _, in := range m.Inputs {
+			found = found || in.Key == late
+		}
+		if !found || len(m.Supports) != 1 {
+			t.Errorf("at %s: supports %+v, inputs %+v", clock, m.Supports, m.Inputs)
+		}
+	}
+}
+
+// TestRollbackSupportsByTheClockOfTheStep: as a promotion does.
+func TestRollbackSupportsByTheClockOfTheStep(t *testing.T) {
+	b, _, second := twoBases(t, nil)
+	b.rollback(b.live().History[0].Pane, second.ID, false, "03:32")
+	if m := b.live(); len(m.Supports) != 1 || !m.Supports[0].Until.Equal(at("04:32")) {
+		t.Errorf("supports %+v, want one until 04:32", m.Supports)
+	}
+}
+
+// TestSinceHidesDurationsOfTheBase: what full.since leaves out is gone from
+// durations, also of keys that nothing else has and that the base holds.
+func TestSinceHidesDurationsOfTheBase(t *testing.T) {
+	b := newBaseBench(t, nil)
+	b.put("02:57", "a.ndjson", row("x", "02:57", 1, "one"))
+	b.put("03:00", "a.ndjson", row("y", "03:00", 1, "one"))
+	b.step("03:01", microbatch.Advanced)
+	b.rebuild(watermark.RebuildCandidate)
+	b.step("03:01", microbatch.Refined)
+	b.set.Since, b.set.ConfigHash = at("02:58"), "c2"
+	b.restart()
+	b.step("03:02", microbatch.Refined)
+	b.same(map[string]string{
+		"x": `{"item":"x","updates":1,"clicks":1,"title":"one","clicks_5m":null,"double":2}`,
+		"y": `{"item":"y","updates":1,"clicks":1,"title":"one","clicks_5m":1,"double":2}`,
+	})
+}

@@ -152,7 +152,7 @@ func Decide(rule window.Rule, calendar partition.Calendar, f Facts) (Plan, error
 	}
 	p.split(f)
 	p.missed(f)
-	p.stale(rule, f)
+	p.stale(f)
 	if p.Kind != Advance {
 		if f.Listed.To.Before(p.Watermark) {
 			p.Kind, p.Future = Held, true
@@ -192,11 +192,11 @@ func (p *Plan) cover(rule window.Rule, calendar partition.Calendar, f Facts) (er
 		p.Kind, p.Watermark, p.Progress = Advance, f.Newest, f.Newest
 		p.bases = slices.DeleteFunc(slices.Clone(f.Bases), func(g *Generation) bool { return slices.Contains(f.Expired, g) })
 		skips := !f.Progress.IsZero() && calendar.Next(f.Progress).Before(f.Newest)
-		p.Coverage, err = rule.Advance(past, f.Newest, oldestCut(p.bases), skips)
+		p.Coverage, err = rule.Advance(past, f.Newest, oldestCut(p.bases, rule.Longest), skips)
 		p.Why = advanceWhy(f)
 	} else {
 		p.Watermark = f.Live.Watermark.Time
-		p.Coverage = rule.Refine(past, p.Watermark, oldestCut(p.bases))
+		p.Coverage = rule.Refine(past, p.Watermark, oldestCut(p.bases, rule.Longest))
 	}
 	for _, g := range p.bases {
 		p.Bases = append(p.Bases, g.ID)

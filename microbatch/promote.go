@@ -92,20 +92,20 @@ func (p *Pipeline) reject(id string, why error) {
 // mayPromote takes a candidate out of the facts where no pane can be made over
 // it yet: its cut lies beyond what is there, or progress was set back and no
 // partition beyond it is there.
-func (p *Pipeline) mayPromote(f *Facts) {
+func (p *Pipeline) mayPromote(ctx context.Context, f *Facts) error {
 	if !f.Promote {
-		return
+		return nil
 	}
 	n, ahead := f.Live.Watermark.Time, f.Newest.After(f.Progress)
 	if ahead {
 		n = f.Newest
 	}
 	if !n.Before(f.Bases[0].Cut) && (ahead || f.Progress.Equal(f.Live.Watermark.Time)) {
-		return
+		return nil
 	}
 	p.tellOnce(f.Bases[0].ID, "candidate waits for a partition", "newer than "+text(n))
-	f.Promote, f.Bases = false, f.Bases[1:]
-	f.Breaking = breaking(p.set.Program, f.Bases)
+	f.Promote = false
+	return p.surveyBases(ctx, f.Now, StepOptions{KeepBase: true}, f)
 }
 
 // tellOnce logs something about a base, and not again before the process ends.

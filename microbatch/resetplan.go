@@ -127,7 +127,7 @@ func PlanReset(rule window.Rule, calendar partition.Calendar, f ResetFacts) (Res
 	if next.Kind != Advance && next.Kind != Held {
 		// Nothing newer is there yet: the earliest advance is to the partition
 		// after To, and every later one covers less.
-		c, err := rule.Advance(pastOf(&after, f.To), calendar.Next(f.To), oldestCut(f.Bases), false)
+		c, err := rule.Advance(pastOf(&after, f.To), calendar.Next(f.To), oldestCut(f.Bases, rule.Longest), false)
 		if err == nil {
 			horizon = c.Range
 		}

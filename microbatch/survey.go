@@ -45,7 +45,9 @@ func (p *Pipeline) survey(ctx context.Context, now time.Time, o StepOptions) (su
 	if newest := s.listing.Newest; newest != nil && !newest.Before(p.set.Since) {
 		s.facts.Newest = *newest
 	}
-	p.mayPromote(&s.facts)
+	if err := p.mayPromote(ctx, &s.facts); err != nil {
+		return s, err
+	}
 	s.facts.Quarantined = nil // the listing reports again what finding the newest met
 	for _, q := range s.listing.Quarantined {
 		s.facts.Quarantined = append(s.facts.Quarantined, passed(q))
@@ -62,7 +64,12 @@ func (p *Pipeline) survey(ctx context.Context, now time.Time, o StepOptions) (su
 // with the window and not with the absence. ok is false where there is
 // nothing to list.
 func (p *Pipeline) listFrom(ctx context.Context, now time.Time, s *survey) (after time.Time, ok bool, err error) {
-	rule, oldest := p.set.Rule, oldestCut(s.facts.Bases)
+	// Where a candidate cannot be promoted yet, the bases of the live pane count.
+	held, err := p.basesOf(ctx, p.seen.live)
+	if err != nil {
+		return after, false, err
+	}
+	rule, oldest := p.set.Rule, oldestCut(slices.Concat(s.facts.Bases, held), p.set.Rule.Longest)
 	reach := max(rule.Size, rule.Longest)
 	live := p.seen.live
 	defer func() {
