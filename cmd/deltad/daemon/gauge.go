@@ -2,10 +2,12 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/deltad/deltad/microbatch"
 	"github.com/deltad/deltad/microbatch/full"
 	"github.com/deltad/deltad/watermark"
 )
@@ -52,6 +54,9 @@ func (m *Metrics) ObserveRebuild(r full.Report) {
 	progress.Set(0)
 	m.rebuilds.WithLabelValues(r.Pipeline, string(r.State)).Inc()
 	m.rebuildTime.WithLabelValues(r.Pipeline).Observe(r.Duration.Seconds())
+	if errors.Is(r.Err, microbatch.ErrPanic) {
+		m.panics.WithLabelValues(r.Pipeline).Inc()
+	}
 	switch r.State {
 	case watermark.RebuildHeld:
 		m.GateHeld(r.Pipeline, true)

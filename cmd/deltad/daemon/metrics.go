@@ -81,7 +81,7 @@ func NewMetrics() *Metrics {
 	m.epoch = gauge("deltad_epoch", "Epoch of this process's last lease.")
 	m.documents = gauge("deltad_documents", "Documents of the live pane.")
 	m.lagging = gauge("deltad_lagging_prefixes", "Prefixes whose newest partition is more than half a window behind.")
-	m.panics = counter("deltad_panics_total", "Steps that ended in a panic; each failed alone.", "pipeline")
+	m.panics = counter("deltad_panics_total", "Steps and rebuilds that ended in a panic; each failed alone.", "pipeline")
 	m.baseCut = gauge("deltad_base_cut_timestamp_seconds", "Cut of the live base: the newest partition it includes; 0 without one.")
 	m.baseStale = gauge("deltad_base_stale_objects", "Objects that the live base read and that were replaced or are gone since.")
 	m.gateHeld = gauge("deltad_gate_held", "1 while a rebuild that did not pass the gate waits for a person.")
