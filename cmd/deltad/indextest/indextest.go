@@ -187,13 +187,15 @@ func (x *Index) Live() sink.Manifest {
 }
 
 // Grown is an index that has everything a live one can have: a base with keys
-// that the delta does not have, an object that it did not read, carried far
-// outside the coverage, one that was replaced since, a tombstone, and a former
-// base that is still supported.
+// that the delta does not have (deep) or that are deleted in it (lost), an
+// object that it did not read, carried far outside the coverage (old), one that
+// was replaced before it was made (seen), tombstones (gone, y), a record that the
+// filter leaves out (hidden), and a former base that is still supported.
 func Grown(t *testing.T) *Index {
 	t.Helper()
 	x := New(t, true)
-	x.Put("02:00", "a.ndjson", Row("old", "02:00", 7, "ancient"), Row("x", "02:00", 1, "first"), Row("gone", "02:00", 1, "here"))
+	x.Put("02:00", "a.ndjson", Row("old", "02:00", 7, "ancient"), Row("x", "02:00", 1, "first"), Row("gone", "02:00", 1, "here"),
+		Row("deep", "02:00", 4, "untouched"), Row("lost", "02:00", 1, "deleted in the base"), Del("lost", "02:01"))
 	x.Put("02:58", "a.ndjson", Row("seen", "02:58", 2, "two"))
 	x.Put("03:00", "a.ndjson", Row("x", "03:00", 2, "one"), Row("y", "03:00", 1, "why"))
 	x.Step("03:01", microbatch.Advanced)
@@ -209,7 +211,7 @@ func Grown(t *testing.T) *Index {
 	x.Step("03:23", microbatch.Refined)
 	x.Put("03:40", "a.ndjson", Row("x", "03:40", 4, "three"), Row("z", "03:40", 1, "zed"), Del("y", "03:40"))
 	x.Step("03:41", microbatch.Advanced)
-	x.Put("05:00", "a.ndjson", Row("z", "05:00", 6, "zet"))
+	x.Put("05:00", "a.ndjson", Row("z", "05:00", 6, "zet"), strings.ReplaceAll(Row("hidden", "05:00", 1, "filtered"), `"U"`, `"X"`))
 	x.Step("05:01", microbatch.Advanced)
 	return x
 }
