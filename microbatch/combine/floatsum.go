@@ -183,37 +183,42 @@ func (c *floatColumn) add(g uint32, x float64) {
 	}
 	word, bit := int32(pos>>6), pos&63
 	lo, hi := m<<bit, m>>(64-bit)
-	neg := b>>63 == 1
+	neg := uint64(int64(b) >> 63) // all ones or none
 	f := &c.win[g]
-	if at := word - f.off; f.long == 0 && uint32(at) < 2 {
+	at := word - f.off
+	switch {
+	case f.long != 0:
+		addLong(&c.long[f.long-1], int(word), lo, hi, neg)
+	case uint32(at) < 2:
 		addPair(&f.w, at, lo, hi, neg)
 		if !spare(f.w[2]) && !f.moveTo(f.off+1) {
 			c.goLong(f)
 		}
-		return
+	default:
+		pair := [2]uint64{lo, hi}
+		c.addWords(g, int(word), trim(pair[:]), neg != 0)
 	}
-	pair := [2]uint64{lo, hi}
-	c.addWords(g, int(word), trim(pair[:]), neg)
 }
 
-// addPair adds ±(hi, lo) at word at, 0 or 1, of w.
-func addPair(w *[3]uint64, at int32, lo, hi uint64, neg bool) {
+// addPair adds ±(hi, lo) at word at, 0 or 1, of w. It does not branch: signs
+// and places vary from addend to addend, and a wrong guess costs more than all
+// of it.
+func addPair(w *[3]uint64, at int32, lo, hi, neg uint64) {
+	up := -uint64(at)
 	var c uint64
-	switch {
-	case at == 0 && !neg:
-		w[0], c = bits.Add64(w[0], lo, 0)
-		w[1], c = bits.Add64(w[1], hi, c)
-		w[2] += c
-	case at == 0:
-		w[0], c = bits.Sub64(w[0], lo, 0)
-		w[1], c = bits.Sub64(w[1], hi, c)
-		w[2] -= c
-	case !neg:
-		w[1], c = bits.Add64(w[1], lo, 0)
-		w[2] += hi + c
-	default:
-		w[1], c = bits.Sub64(w[1], lo, 0)
-		w[2] -= hi + c
+	w[0], c = bits.Add64(w[0], lo&^up^neg, neg&1)
+	w[1], c = bits.Add64(w[1], (hi&^up|lo&up)^neg, c)
+	w[2], _ = bits.Add64(w[2], hi&up^neg, c)
+}
+
+// addLong adds ±(hi, lo) at word at of l.
+func addLong(l *fixedPoint, at int, lo, hi, neg uint64) {
+	var c uint64
+	l[at], c = bits.Add64(l[at], lo^neg, neg&1)
+	l[at+1], c = bits.Add64(l[at+1], hi^neg, c)
+	// What is left to add above is neg and the carry: nothing, or ±1.
+	for i := at + 2; i < longWords && neg+c != 0; i++ {
+		l[i], c = bits.Add64(l[i], neg, c)
 	}
 }
 
