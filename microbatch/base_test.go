@@ -32,20 +32,25 @@ func newBaseBench(t *testing.T, change func(*microbatch.Settings)) *bench {
 	})
 }
 
-// rebuilder makes full indexes of the bench's pipeline.
-func (b *bench) rebuilder() *full.Rebuilder {
+// full are the settings of a rebuilder of the bench's pipeline.
+func (b *bench) full(change func(*full.Settings)) full.Settings {
+	b.t.Helper()
 	s := b.set
 	lister, ok := s.Lister.(full.Lister)
 	if !ok {
 		b.t.Fatal("the lister cannot scan")
 	}
-	return full.New(full.Settings{
+	f := full.Settings{
 		Name: s.Name, Calendar: s.Calendar, ConfigHash: s.ConfigHash, Program: s.Program, Combiners: s.Combiners, Since: s.Since,
 		Promote: true, Gate: full.DefaultGate(), MaxRejectShare: s.MaxRejectShare,
 		Builder: slice.Builder{Program: s.Program, Format: s.Format, Row: s.Row, Limits: s.ScanLimits, Open: s.Open},
 		Workers: 2, Lister: lister, Sink: s.Sink, State: b.state, Documents: s.Documents,
 		Log: zaptest.NewLogger(b.t), NewID: s.NewID, Build: "test", Instance: "t1", LeaseTTL: 30 * time.Second,
-	})
+	}
+	if change != nil {
+		change(&f)
+	}
+	return f
 }
 
 // rebuild makes a full index and wants it to end so.
@@ -55,7 +60,7 @@ func (b *bench) rebuild(want watermark.RebuildState) watermark.Rebuild {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r, err := b.rebuilder().Run(b.t.Context(), rb)
+	r, err := full.New(b.full(nil)).Run(b.t.Context(), rb)
 	if r.State != want {
 		b.t.Fatalf("rebuild ended %s (%v, checks %+v), want %s", r.State, err, r.Checks, want)
 	}
