@@ -203,7 +203,8 @@ func (p *Pipeline) answer(ctx context.Context, t term, rq watermark.Request) (wa
 // condemned by the next, deleted after it.
 type collection struct {
 	plan *sink.Collection
-	head sink.Head // that the plan was made for
+	head sink.Head           // that the plan was made for
+	kept sink.CollectOptions // what was to be kept then
 	last time.Time
 	more bool // ids wait for a place in condemned
 }
@@ -213,10 +214,20 @@ const collectEvery = 5 * time.Minute
 
 // condemn is the list of condemned ids for the next publish; nil keeps it. A
 // plan serves one change of CURRENT: after a publish that carried it, or a
-// rollback to what it condemns, it is about another CURRENT.
-func (p *Pipeline) condemn() []string {
+// rollback to what it condemns, it is about another CURRENT. It is dropped if
+// something is to be kept now that was not when it was made.
+func (p *Pipeline) condemn(ctx context.Context, reason sink.Reason) []string {
 	was, is := p.garbage.head, p.seen.head
-	if p.garbage.plan == nil || was.RunID != is.RunID || !slices.Equal(was.Condemned, is.Condemned) {
+	if p.garbage.plan == nil || reason != sink.Publish && reason != sink.Refine || was.RunID != is.RunID || !slices.Equal(was.Condemned, is.Condemned) {
+		return nil
+	}
+	if len(p.garbage.plan.Condemn) == 0 {
+		return p.garbage.plan.Condemned(is, true)
+	}
+	now, err := p.keepers(ctx)
+	kept := p.garbage.kept
+	if err != nil || !slices.Equal(now.Pins, kept.Pins) || !slices.Equal(now.Candidates, kept.Candidates) || !slices.Equal(now.Held, kept.Held) {
+		p.garbage.plan, p.garbage.more = nil, true
 		return nil
 	}
 	return p.garbage.plan.Condemned(p.seen.head, true)
@@ -245,25 +256,34 @@ func (p *Pipeline) collect(ctx context.Context) {
 }
 
 func (p *Pipeline) planCollection(ctx context.Context) (sink.Collection, error) {
-	planned, err := p.set.State.PlannedRuns(ctx, p.set.Name)
+	o, err := p.keepers(ctx)
 	if err != nil {
 		return sink.Collection{}, err
 	}
-	var live []string
-	for _, r := range planned {
-		live = append(live, r.ID)
+	p.garbage.kept = o
+	return p.collector.Plan(ctx, p.seen.head, o)
+}
+
+// keepers is what the state store wants kept.
+func (p *Pipeline) keepers(ctx context.Context) (sink.CollectOptions, error) {
+	o := sink.CollectOptions{Retain: p.set.Retain}
+	planned, err := p.set.State.PlannedRuns(ctx, p.set.Name)
+	if err != nil {
+		return o, err
 	}
-	o := sink.CollectOptions{Live: live, Retain: p.set.Retain}
+	for _, r := range planned {
+		o.Live = append(o.Live, r.ID)
+	}
 	pins, err := p.set.State.Pins(ctx, p.set.Name)
 	if err != nil {
-		return sink.Collection{}, fmt.Errorf("look for pins: %w", err)
+		return o, fmt.Errorf("look for pins: %w", err)
 	}
 	for _, pin := range pins {
 		o.Pins = append(o.Pins, pin.ID)
 	}
 	intents, err := p.set.State.PendingIntents(ctx, p.set.Name)
 	if err != nil {
-		return sink.Collection{}, fmt.Errorf("look for rollbacks: %w", err)
+		return o, fmt.Errorf("look for rollbacks: %w", err)
 	}
 	for _, in := range intents {
 		if in.Kind == watermark.IntentRollback {
@@ -272,7 +292,7 @@ func (p *Pipeline) planCollection(ctx context.Context) (sink.Collection, error) 
 	}
 	rebuilds, err := p.set.State.Rebuilds(ctx, p.set.Name, recentRebuilds, "")
 	if err != nil {
-		return sink.Collection{}, fmt.Errorf("look for rebuilds: %w", err)
+		return o, fmt.Errorf("look for rebuilds: %w", err)
 	}
 	for _, r := range rebuilds {
 		switch r.State {
@@ -285,7 +305,7 @@ func (p *Pipeline) planCollection(ctx context.Context) (sink.Collection, error) 
 		default:
 		}
 	}
-	return p.collector.Plan(ctx, p.seen.head, o)
+	return o, nil
 }
 
 // recentRebuilds are looked through for those that are not over: one may be

@@ -324,7 +324,7 @@ func (p *Pipeline) commit(ctx context.Context, t term, run watermark.Run, ref si
 	parent := p.seen.live
 	// From here on the outcome may be open: only CURRENT and its ancestors can tell.
 	p.seen.reconciled, p.seen.unsettled = false, p.seen.head.Version
-	head, err := p.set.Sink.Commit(ctx, t.me, p.seen.head, ref, m, sink.CommitOptions{Now: time.Now(), ChangeID: run.ChangeID, Condemn: p.condemn()})
+	head, err := p.set.Sink.Commit(ctx, t.me, p.seen.head, ref, m, sink.CommitOptions{Now: time.Now(), ChangeID: run.ChangeID, Condemn: p.condemn(ctx, m.Reason)})
 	if err != nil {
 		if !errors.Is(err, sink.ErrUnsettled) {
 			p.seen.unsettled = 0

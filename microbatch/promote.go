@@ -71,6 +71,12 @@ func (p *Pipeline) candidate(ctx context.Context) (*Generation, error) {
 	if b := p.seen.head.Base; b != nil && b.Generation == r.ID || p.unfit[r.ID] {
 		return nil, nil
 	}
+	if _, left := p.seen.live.FormerBase(r.ID); left && r.PromotedBy == "" {
+		// A state store that was set back knows neither the promotion nor the
+		// rollback that left it.
+		p.tellOnce(r.ID, "candidate is a base that was left before", "the state store does not remember its promotion; a new rebuild takes its place")
+		return nil, nil
+	}
 	g, err := p.generation(ctx, r.ID, sink.Ref{Manifest: r.Manifest.Key, SHA256: r.Manifest.SHA256})
 	if err == nil || blame.Outage(err) || ctx.Err() != nil {
 		return g, err
