@@ -49,6 +49,9 @@ func (p Plan) signature(configHash string) string {
 		id := slice.IDOf(in.Input)
 		h.Write(id[:])
 	}
+	for _, id := range p.Bases {
+		h.Write([]byte(id))
+	}
 	for _, s := range p.Skipped {
 		h.Write([]byte(s.Key + "\x00" + s.ETag))
 	}

@@ -69,15 +69,9 @@ func (p *Pipeline) lineage(m sink.Manifest, plan Plan) sink.Manifest {
 		m = sink.Inherit(m, *p.seen.live, time.Time{})
 	}
 	// The plan says which of them the pane fits, no clock that has gone on since.
-	var fits []sink.Support
-	for _, s := range m.Supports {
-		for _, g := range plan.bases[min(1, len(plan.bases)):] {
-			if g.ID == s.Generation {
-				fits = append(fits, s)
-			}
-		}
-	}
-	m.Supports = fits
+	m.Supports = slices.DeleteFunc(m.Supports, func(s sink.Support) bool {
+		return !slices.ContainsFunc(plan.bases, func(g *Generation) bool { return g.ID == s.Generation })
+	})
 	return m
 }
 

@@ -126,8 +126,8 @@ func (p *Pipeline) tellOnce(id, what, why string) {
 	p.set.Log.Warn(what, zap.String("pipeline", p.set.Name), zap.String("base", id), zap.String("why", why))
 }
 
-// sinceRebuild is how long after a rebuild ended without a candidate another
-// one is asked for by deltad itself.
+// sinceRebuild is how long after a rebuild ended another one is asked for by
+// deltad itself, if it made no base or objects were replaced again.
 const sinceRebuild = time.Hour
 
 // askRebuild asks for a full rebuild, unless one is going on, waits to be
@@ -142,7 +142,10 @@ func (p *Pipeline) askRebuild(ctx context.Context, cause, why string) {
 		case watermark.RebuildQueued, watermark.RebuildRunning, watermark.RebuildCandidate, watermark.RebuildHeld:
 			return
 		default:
-			if b := p.seen.live; time.Since(r.FinishedAt) < sinceRebuild && (b == nil || b.Base == nil || b.Base.Generation != r.ID) {
+			// One that became the base answers what was asked before it, and
+			// objects that are replaced all the time must not rebuild all the time.
+			live := p.seen.live != nil && p.seen.live.Base != nil && p.seen.live.Base.Generation == r.ID
+			if time.Since(r.FinishedAt) < sinceRebuild && (!live || cause == watermark.RebuildStale) {
 				return
 			}
 		}
