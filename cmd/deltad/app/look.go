@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/deltad/deltad/microbatch"
 	"github.com/deltad/deltad/microbatch/window"
 	"github.com/deltad/deltad/partition"
+	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/sink/reader"
 	"github.com/deltad/deltad/watermark"
 )
@@ -348,7 +350,8 @@ func optionalTime(flag, s string) (time.Time, error) {
 }
 
 func (c *cli) getCommand() *cobra.Command {
-	return &cobra.Command{
+	var origin bool
+	cmd := &cobra.Command{
 		Use: "get KEY…", Short: "one document of the live index; a key of several columns is given column by column", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.one(cmd.Context(), func(_ *daemon.App, p *daemon.Pipe) error {
@@ -356,22 +359,53 @@ func (c *cli) getCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				doc, found, err := snapshot.Get(cmd.Context(), args...)
-				if err != nil {
+				found, err := snapshot.Find(cmd.Context(), args...)
+				switch {
+				case err != nil:
 					return err
-				}
-				if !found {
+				case found.Layer == reader.Tombstone:
+					return fmt.Errorf("there is no document with key %q: the delta has a tombstone for it; `deltad explain` says why", args)
+				case !found.Found:
 					return fmt.Errorf("there is no document with key %q", args)
 				}
-				b, err := doc.MarshalJSON()
+				b, err := found.MarshalJSON()
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprintf(c.out, "%s\n", b)
-				return err
+				if !origin {
+					_, err = fmt.Fprintf(c.out, "%s\n", b)
+					return err
+				}
+				line := originOf(snapshot, found)
+				line.Document = b
+				return c.print(line, func() error {
+					_, err := fmt.Fprintf(c.out, "%s\n  from the %s: %s, of %s\n", b, line.Layer, line.File, line.Manifest)
+					return err
+				})
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&origin, "origin", false, "say where the document is: in the delta or the base, in which file")
+	return cmd
+}
+
+// originLine is a document and where it came from.
+type originLine struct {
+	Document json.RawMessage `json:"document"`
+	Layer    reader.Layer    `json:"layer"`
+	File     string          `json:"file"`
+	Manifest string          `json:"manifest"`
+	// RunID is the pane's, or the base's generation.
+	RunID   string `json:"run_id"`
+	Version int64  `json:"version"` // of CURRENT
+}
+
+func originOf(s *reader.Snapshot, f reader.Found) originLine {
+	m := &s.Manifest
+	if f.Layer == reader.InBase {
+		m = s.BaseManifest
+	}
+	return originLine{Layer: f.Layer, File: f.File, Manifest: m.Key(), RunID: m.RunID, Version: s.Current.Version}
 }
 
 func pollOnce(ctx context.Context, p *daemon.Pipe, lazy bool) (*reader.Snapshot, error) {
@@ -399,17 +433,50 @@ func (c *cli) lsCommand() *cobra.Command {
 						return err
 					})
 				}
-				m := snapshot.Manifest
-				rows := make([][]string, 0, len(m.Files))
-				for _, f := range m.DataFiles() {
-					rows = append(rows, []string{f.Key, strconv.FormatInt(f.Rows, 10), strconv.FormatInt(f.Bytes, 10), f.SHA256})
-				}
-				return c.print(map[string]any{"manifest": m.Key(), "files": m.Files, "tombstones": m.Tombstones}, func() error {
-					return c.table([]string{"FILE", "ROWS", "BYTES", "SHA-256"}, rows)
+				line := filesOf(snapshot)
+				return c.print(line, func() error {
+					return c.table([]string{"FILE", "ROWS", "BYTES", "SHA-256", "LAYER"}, line.rows())
 				})
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&sql, "sql", false, "print read_parquet([…]) over exactly the live files")
 	return cmd
+}
+
+// filesLine is the live files in JSON.
+type filesLine struct {
+	Manifest   string      `json:"manifest"`
+	Files      []sink.File `json:"files"`
+	Tombstones []sink.File `json:"tombstones"`
+	Base       *baseFiles  `json:"base"`
+}
+
+type baseFiles struct {
+	Generation string      `json:"generation"`
+	Cut        string      `json:"cut"`
+	Manifest   string      `json:"manifest"`
+	Files      []sink.File `json:"files"`
+}
+
+func filesOf(s *reader.Snapshot) filesLine {
+	l := filesLine{Manifest: s.Manifest.Key(), Files: s.Manifest.Files, Tombstones: s.Manifest.Tombstones}
+	if b := s.BaseManifest; b != nil {
+		l.Base = &baseFiles{Generation: b.RunID, Cut: when(b.Cut.Time), Manifest: b.Key(), Files: b.Files}
+	}
+	return l
+}
+
+func (l filesLine) rows() (rows [][]string) {
+	add := func(files []sink.File, layer string) {
+		for _, f := range files {
+			rows = append(rows, []string{f.Key, strconv.FormatInt(f.Rows, 10), strconv.FormatInt(f.Bytes, 10), f.SHA256, layer})
+		}
+	}
+	add(l.Files, "delta")
+	add(l.Tombstones, "tombstones")
+	if l.Base != nil {
+		add(l.Base.Files, "base")
+	}
+	return rows
 }

@@ -151,7 +151,7 @@ func (c *cli) root() *cobra.Command {
 	root.AddCommand(
 		c.runCommand(), c.checkCommand(), c.planCommand(), c.statusCommand(), c.runsCommand(), c.partitionsCommand(),
 		c.getCommand(), c.lsCommand(), c.gcCommand(), c.recoverCommand(), c.adoptCommand(), c.migrateCommand(), c.versionCommand(), c.objectCommand(),
-		c.demoCommand(), c.healthCommand(),
+		c.demoCommand(), c.healthCommand(), c.diffCommand(), c.explainCommand(), c.verifyCommand(),
 	)
 	root.AddCommand(c.controlCommands()...)
 	return root

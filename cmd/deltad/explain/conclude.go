@@ -57,7 +57,7 @@ func (x *explainer) why(layer reader.Layer) string {
 	if x.base != nil {
 		base = fmt.Sprintf("base %s, cut at %s", x.base.ID, clock(x.base.Cut))
 	}
-	switch layer {
+	switch layer { //nolint:exhaustive // what is nowhere takes more looking into
 	case reader.InDelta:
 		if x.held != nil {
 			return fmt.Sprintf("the pane of run %s has records of it, and joins what %s remembers", x.out.RunID, base)
