@@ -21,7 +21,8 @@
 // pipeline-NAME with, below it, NAME-age, NAME-watermark, NAME-progress,
 // NAME-outcome, NAME-why, NAME-documents, NAME-new, NAME-changed, NAME-left,
 // NAME-gaps, NAME-quarantined, NAME-late, NAME-leader, NAME-paused,
-// NAME-prefixes and NAME-runs. The age of the data has the watermark it is
+// NAME-prefixes and NAME-runs; where there is a full index NAME-full with
+// NAME-base-cut, NAME-base, NAME-next, NAME-rebuild and NAME-gate. The age of the data has the watermark it is
 // counted from in data-at, and a pipeline its colour in data-tone.
 package admin
 

@@ -51,11 +51,13 @@ pipelines:
       key: [item]
       event_time: ts
       fields: {clicks: {sum: clicks, over: 10m}, title: {latest: title}}
-    output: {url: "file://%[1]s/out"}
+%[3]s    output: {url: "file://%[1]s/out"}
 `
 
 type options struct {
 	window string // more of the window section
+	full   string // the full section; empty for none
+	role   string
 	token  string
 	trace  func(string)
 }
@@ -63,7 +65,11 @@ type options struct {
 func newBench(t *testing.T, o options) *bench {
 	t.Helper()
 	b := &bench{t: t, dir: t.TempDir(), base: time.Now().UTC().Truncate(time.Minute).Add(-40 * time.Minute), token: o.token}
-	text := fmt.Sprintf(configText, b.dir, o.window)
+	section := ""
+	if o.full != "" {
+		section = "    full: " + o.full + "\n"
+	}
+	text := fmt.Sprintf(configText, b.dir, o.window, section)
 	if err := os.WriteFile(filepath.Join(b.dir, "deltad.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +89,7 @@ func (b *bench) open(o options) {
 		b.t.Fatal(err)
 	}
 	log := zaptest.NewLogger(b.t)
-	b.app, err = daemon.Open(b.t.Context(), cfg, daemon.Options{Log: log, Trace: o.trace, LeaseTTL: 5 * time.Second, Grace: time.Second, Build: "test"})
+	b.app, err = daemon.Open(b.t.Context(), cfg, daemon.Options{Log: log, Trace: o.trace, Role: o.role, LeaseTTL: 5 * time.Second, Grace: time.Second, Build: "test"})
 	if err != nil {
 		b.t.Fatal(err)
 	}

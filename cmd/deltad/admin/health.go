@@ -100,7 +100,7 @@ type checkView struct {
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	checks := []checkView{s.ask(r.Context(), "state", func(ctx context.Context) error { return s.o.App.State.Check(ctx) })}
 	for _, p := range s.o.App.Pipes {
-		if st, ok := s.o.App.Standing(p.Config.Name); ok && st.Waiting == daemon.Output {
+		if st, ok := s.o.App.Standing(p.Config.Name); ok && (st.Waiting == daemon.Output || checks[0].Ready) { // the state store's check speaks for those that wait for it
 			checks = append(checks, s.check("output/"+p.Config.Name, waiting(st)))
 		}
 		checks = append(checks, s.ask(r.Context(), "current/"+p.Config.Name, func(ctx context.Context) error {

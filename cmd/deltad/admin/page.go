@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/deltad/deltad/cmd/deltad/control"
+	"github.com/deltad/deltad/watermark"
 )
 
 //go:embed assets
@@ -37,6 +38,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) error {
 	}
 	t, err := template.New("status.html").Funcs(template.FuncMap{
 		"time": showTime, "age": showAge, "num": showNumber,
+		"baseCut": baseCut, "nextRebuild": nextRebuild, "rebuildText": rebuildText, "gateText": gateText,
 		"tone": tone, "outcome": outcome, "why": why, "clock": func(t time.Time) string { return showTime(&t) },
 	}).ParseFS(assets, "assets/status.html")
 	if err != nil {
@@ -106,6 +108,64 @@ func why(p pipelineView) string {
 		return ""
 	}
 	return p.LastStep.Why
+}
+
+// baseCut is how old the live base is.
+func baseCut(f *fullView) string {
+	if f.Cut == nil {
+		return "none yet"
+	}
+	s := showTime(f.Cut) + ", " + showAge(f.Age) + " old"
+	if f.Stale > 0 {
+		s += ", " + showNumber(f.Stale) + " objects stale"
+	}
+	return s
+}
+
+func nextRebuild(f *fullView) string {
+	if f.Next == nil {
+		return "by hand"
+	}
+	return showTime(f.Next)
+}
+
+// rebuildText is what an open rebuild does.
+func rebuildText(r *rebuildView) string {
+	if r.State == watermark.RebuildQueued {
+		return "rebuild " + r.ID + " is queued"
+	}
+	s := "rebuild " + r.ID + ": " + r.Phase
+	if r.Total > 0 {
+		s += " " + showNumber(r.Done) + " of " + showNumber(r.Total)
+	}
+	s += ", " + showNumber(r.Rows) + " rows"
+	if r.CancelRequested {
+		s += ", called off"
+	}
+	return s
+}
+
+// gateText says what waits for a person.
+func gateText(f *fullView) string {
+	switch {
+	case f.Held != nil:
+		var failed []string
+		for _, c := range f.Held.Checks {
+			if !c.Passed {
+				failed = append(failed, c.Name+": "+c.Detail)
+			}
+		}
+		return "Held by the gate: " + f.Held.ID + ". " + strings.Join(failed, "; ")
+	case f.Candidate != nil && !f.Candidate.Approved:
+		return "Candidate " + f.Candidate.ID + " waits to be promoted."
+	case len(f.Barred) == 0:
+		return ""
+	}
+	var barred []string
+	for _, b := range f.Barred {
+		barred = append(barred, b.Generation+" by "+b.By+": "+b.Reason)
+	}
+	return "Barred from promotion: " + strings.Join(barred, "; ")
 }
 
 func showTime(t *time.Time) string {

@@ -68,7 +68,10 @@ func TestReplicasWithOtherFiles(t *testing.T) {
 		for range 3 { // several triggers with something to publish
 			w.put(minute)
 			at := w.base.Add(time.Duration(minute) * time.Minute)
-			w.until(what, func() bool { row, err := b.State.Pipeline(t.Context(), "p"); return err == nil && row.Watermark.Equal(at) })
+			w.until(what, func() bool {
+				row, err := b.State.Pipeline(t.Context(), "p")
+				return err == nil && row.Watermark.Equal(at)
+			})
 			minute++
 		}
 		if got := w.changes(b); len(got) != 2 || got[0] != b.Pipes[0].Hash {

@@ -60,6 +60,43 @@
     return tr;
   };
 
+  const baseCut = (f) => f.cut ? `${time(f.cut)}, ${age(now() - Date.parse(f.cut))} old${f.stale_objects ? `, ${num(f.stale_objects)} objects stale` : ""}` : "none yet";
+  const rebuildText = (r) => {
+    if (r.state === "queued") return `rebuild ${r.id} is queued`;
+    return `rebuild ${r.id}: ${r.phase}${r.total ? ` ${num(r.done)} of ${num(r.total)}` : ""}, ${num(r.rows)} rows${r.cancel_requested ? ", called off" : ""}`;
+  };
+  const gateText = (f) => {
+    if (f.held) {
+      const why = f.held.checks.filter((c) => !c.passed).map((c) => `${c.name}: ${c.detail || ""}`).join("; ");
+      return `Held by the gate: ${f.held.id}. ${why}`;
+    }
+    if (f.candidate && !f.candidate.approved) return `Candidate ${f.candidate.id} waits to be promoted.`;
+    return f.barred.length ? "Barred from promotion: " + f.barred.map((b) => `${b.generation} by ${b.by}: ${b.reason}`).join("; ") : "";
+  };
+  const full = (card, f, o) => {
+    card.querySelector(".full").hidden = !o;
+    if (!o) return;
+    set(f("base-cut"), baseCut(o));
+    set(f("base"), o.generation || "");
+    set(f("next"), o.next_rebuild ? time(o.next_rebuild) : "by hand");
+    const line = f("rebuild");
+    line.hidden = !o.rebuild;
+    if (o.rebuild) {
+      let bar = line.querySelector("progress"), says = line.querySelector("span");
+      if (!bar) {
+        bar = document.createElement("progress");
+        bar.max = 1;
+        bar.setAttribute("aria-label", "rebuild");
+        says = document.createElement("span");
+        line.replaceChildren(bar, " ", says);
+      }
+      bar.value = o.rebuild.ratio;
+      set(says, rebuildText(o.rebuild));
+    }
+    f("gate").hidden = gateText(o) === "";
+    set(f("gate"), gateText(o));
+  };
+
   const show = (p) => {
     const card = document.getElementById("pipeline-" + p.pipeline);
     if (!card) return false;
@@ -83,7 +120,8 @@
     f("prefixes").hidden = p.prefixes.length < 2;
     set(f("prefixes"), p.prefixes.length < 2 ? "" : "newest by prefix: " + p.prefixes.map((x) => `${x.prefix} ${time(x.newest)}`).join("; "));
     f("resets").hidden = p.pending_resets.length === 0;
-    set(f("resets"), p.pending_resets.map((i) => `Reset to ${time(i.to)} by ${i.actor} is on its way.`).join(" "));
+    set(f("resets"), p.pending_resets.map((i) => `${i.pane ? "Rollback" : "Reset to " + time(i.to)} by ${i.actor} is on its way.`).join(" "));
+    full(card, f, p.full);
     const body = f("runs");
     const key = p.runs.map((r) => r.id + r.status).join();
     if (p.runs.length > 0 && body.dataset.key !== key) {
