@@ -55,7 +55,7 @@ func (x *explainer) fields(values map[string]json.RawMessage) {
 func (x *explainer) why(layer reader.Layer) string {
 	base := ""
 	if x.base != nil {
-		base = fmt.Sprintf("base %s, cut at %s", x.base.ID, clock(x.base.Cut))
+		base = fmt.Sprintf("base %s (cut at %s)", x.base.ID, clock(x.base.Cut))
 	}
 	switch layer { //nolint:exhaustive // what is nowhere takes more looking into
 	case reader.InDelta:
