@@ -107,21 +107,7 @@ func (c *complaints) listen(ctx context.Context) {
 func TestPageShowsTheLiveIndex(t *testing.T) {
 	address := demo(t)
 	waitUntilUp(t, address)
-	opts := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(browser(t)), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
-		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-quic", true), chromedp.UserDataDir(t.TempDir()))
-	alloc, stop := chromedp.NewExecAllocator(t.Context(), opts...)
-	defer stop()
-	ctx, stop := chromedp.NewContext(alloc)
-	defer stop()
-	ctx, stop = context.WithTimeout(ctx, 90*time.Second)
-	defer stop()
-	var wrong complaints
-	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1280, 900)); err != nil {
-		t.Fatal(err)
-	}
-	go wrong.listen(ctx)
+	ctx, wrong := tab(t)
 	if err := chromedp.Do(ctx, chromedp.Navigate(address)); err != nil {
 		t.Fatal(err)
 	}
@@ -152,10 +138,38 @@ func TestPageShowsTheLiveIndex(t *testing.T) {
 			t.Errorf("%s: the page is wider than the screen: %v, %v", name, overflow, err)
 		}
 	}
-	wrong.mu.Lock()
-	defer wrong.mu.Unlock()
-	for _, c := range wrong.all {
-		t.Errorf("the browser complains: %s", c)
+	wrong.none(t)
+}
+
+// tab opens a tab of a browser that ends with the test, and collects what it
+// complains about.
+func tab(t *testing.T) (context.Context, *complaints) {
+	t.Helper()
+	opts := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(browser(t)), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
+		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-quic", true), chromedp.UserDataDir(t.TempDir()))
+	alloc, stop := chromedp.NewExecAllocator(t.Context(), opts...)
+	t.Cleanup(stop)
+	ctx, stop := chromedp.NewContext(alloc)
+	t.Cleanup(stop)
+	ctx, stop = context.WithTimeout(ctx, 90*time.Second)
+	t.Cleanup(stop)
+	wrong := &complaints{}
+	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1280, 900)); err != nil {
+		t.Fatal(err)
+	}
+	go wrong.listen(ctx)
+	return ctx, wrong
+}
+
+// none fails the test for each complaint.
+func (c *complaints) none(t *testing.T) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, complaint := range c.all {
+		t.Errorf("the browser complains: %s", complaint)
 	}
 }
 
