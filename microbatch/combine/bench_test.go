@@ -84,3 +84,62 @@ func BenchmarkSumOfFloats(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkVariance is the time of one value, and BenchmarkMergeOfVariance
+// that of one accumulator with its validation.
+func BenchmarkVariance(b *testing.B) {
+	fn := build(b, "variance", combine.Params{}, column.Of(column.Float64))
+	for _, d := range distributions() {
+		b.Run(d.name, func(b *testing.B) {
+			rng := rand.New(rand.NewPCG(1, 2))
+			v := column.New(column.Of(column.Float64))
+			for range benchRows {
+				v.AppendFloat(d.draw(rng))
+			}
+			in := &combine.Input{Groups: benchGroups(rng, 64), Rows: all(benchRows), Args: []*column.Vector{v}}
+			col := fn.NewColumn()
+			col.Grow(64)
+			for b.Loop() {
+				if err := col.Add(in); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchRows, "ns/add")
+			b.ReportMetric(float64(col.Bytes())/64, "B/group")
+			b.ReportMetric(float64(len(col.AppendAcc(nil, 0))), "B/encoded")
+		})
+	}
+}
+
+func BenchmarkMergeOfVariance(b *testing.B) {
+	fn := build(b, "variance", combine.Params{}, column.Of(column.Float64))
+	for _, d := range distributions() {
+		b.Run(d.name, func(b *testing.B) {
+			rng := rand.New(rand.NewPCG(1, 2))
+			v := column.New(column.Of(column.Float64))
+			for range 100 {
+				v.AppendFloat(d.draw(rng))
+			}
+			acc := accumulate(b, fn, v)
+			col := fn.NewColumn()
+			col.Grow(1)
+			for b.Loop() {
+				if err := col.Merge(0, acc); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// accumulate is the accumulator of the rows as one group.
+func accumulate(t testing.TB, fn combine.Fn, args ...*column.Vector) []byte {
+	t.Helper()
+	n := args[0].Len()
+	col := fn.NewColumn()
+	col.Grow(1)
+	if err := col.Add(&combine.Input{Groups: make([]uint32, n), Rows: all(n), Args: args, Order: ranks(n)}); err != nil {
+		t.Fatal(err)
+	}
+	return col.AppendAcc(nil, 0)
+}

@@ -77,7 +77,7 @@ func (a *floatAcc) parse(acc []byte) error {
 	}
 	a.neg = flags&flagNegative != 0
 	if flags&flagNonzero != 0 {
-		if acc, err = a.parseMagnitude(acc); err != nil {
+		if a.mag, a.word, acc, err = parseMagnitude(acc, a.buf[:]); err != nil {
 			return err
 		}
 	}
@@ -101,30 +101,6 @@ func (a *floatAcc) parse(acc []byte) error {
 		return fmt.Errorf("no %d addends have this sum", left)
 	}
 	return nil
-}
-
-func (a *floatAcc) parseMagnitude(acc []byte) (rest []byte, err error) {
-	off, acc, err := uvarint(acc)
-	if err != nil {
-		return nil, err
-	}
-	n, acc, err := uvarint(acc)
-	if err != nil {
-		return nil, err
-	}
-	if off > 8*longWords || n == 0 || n > 8*longWords-off || n > uint64(len(acc)) {
-		return nil, errors.New("magnitude is out of range")
-	}
-	if acc[0] == 0 || acc[n-1] == 0 {
-		return nil, errors.New("magnitude is not minimal")
-	}
-	a.word = int(off / 8)
-	for i, c := range acc[:n] {
-		j := int(off%8) + i
-		a.buf[j/8] |= uint64(c) << (8 * (j % 8))
-	}
-	a.mag = a.buf[:(int(off%8)+int(n)+7)/8]
-	return acc[n:], nil
 }
 
 type floatColumn struct {
@@ -181,45 +157,7 @@ func (c *floatColumn) add(g uint32, x float64) {
 	case m == 0:
 		return
 	}
-	word, bit := int32(pos>>6), pos&63
-	lo, hi := m<<bit, m>>(64-bit)
-	neg := uint64(int64(b) >> 63) // all ones or none
-	f := &c.win[g]
-	at := word - f.off
-	switch {
-	case f.long != 0:
-		addLong(&c.long[f.long-1], int(word), lo, hi, neg)
-	case uint32(at) < 2:
-		addPair(&f.w, at, lo, hi, neg)
-		if !spare(f.w[2]) && !f.moveTo(f.off+1) {
-			c.goLong(f)
-		}
-	default:
-		pair := [2]uint64{lo, hi}
-		c.addWords(g, int(word), trim(pair[:]), neg != 0)
-	}
-}
-
-// addPair adds ±(hi, lo) at word at, 0 or 1, of w. It does not branch: signs
-// and places vary from addend to addend, and a wrong guess costs more than all
-// of it.
-func addPair(w *[3]uint64, at int32, lo, hi, neg uint64) {
-	up := -uint64(at)
-	var c uint64
-	w[0], c = bits.Add64(w[0], lo&^up^neg, neg&1)
-	w[1], c = bits.Add64(w[1], (hi&^up|lo&up)^neg, c)
-	w[2], _ = bits.Add64(w[2], hi&up^neg, c)
-}
-
-// addLong adds ±(hi, lo) at word at of l.
-func addLong(l *fixedPoint, at int, lo, hi, neg uint64) {
-	var c uint64
-	l[at], c = bits.Add64(l[at], lo^neg, neg&1)
-	l[at+1], c = bits.Add64(l[at+1], hi^neg, c)
-	// What is left to add above is neg and the carry: nothing, or ±1.
-	for i := at + 2; i < longWords && neg+c != 0; i++ {
-		l[i], c = bits.Add64(l[i], neg, c)
-	}
+	c.addBits(g, m, pos, uint64(int64(b)>>63))
 }
 
 func (c *floatColumn) addSpecial(g uint32, x float64) {
@@ -306,13 +244,7 @@ func (c *floatColumn) AppendAcc(dst []byte, g uint32) []byte {
 		if neg {
 			flags |= flagNegative
 		}
-		low := bits.TrailingZeros64(mag[0]) / 8
-		high := (bitLen(mag) + 7) / 8
-		dst = binary.AppendUvarint(dst, uint64(8*word+low))
-		dst = binary.AppendUvarint(dst, uint64(high-low))
-		for i := low; i < high; i++ {
-			dst = append(dst, byte(mag[i/8]>>(8*(i%8))))
-		}
+		dst = appendMagnitude(dst, mag, word)
 	}
 	for i, k := range c.special(g) {
 		if k > 0 {

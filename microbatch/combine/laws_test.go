@@ -57,6 +57,10 @@ func every(t testing.TB) []combine.Fn {
 			build(t, "earliest", option("nulls", "keep"), typ),
 			build(t, "set", option("cap", 3), typ))
 	}
+	for _, typ := range []column.Type{column.Of(column.Bool), column.Of(column.Null)} {
+		fns = append(fns, build(t, "all_of", combine.Params{}, typ), build(t, "any_of", combine.Params{}, typ))
+	}
+	fns = append(fns, momentFns(t)...)
 	str, dbl := column.Of(column.String), column.Of(column.Float64)
 	latest, sum := build(t, "latest", combine.Params{}, str), build(t, "sum", combine.Params{}, dbl)
 	tags := build(t, "set", option("cap", 2), str)

@@ -127,6 +127,49 @@ func (s *windows) addWords(g uint32, word int, t []uint64, neg bool) {
 	accumulate(s.long[f.long-1][:], word, t, neg)
 }
 
+// addBits adds ±m·2^pos, in units of 2^-1074; m has at most 53 bits unless pos
+// is a multiple of 64. neg is all ones or none.
+func (s *windows) addBits(g uint32, m uint64, pos int, neg uint64) {
+	word, bit := int32(pos>>6), pos&63
+	lo, hi := m<<bit, m>>(64-bit)
+	f := &s.win[g]
+	at := word - f.off
+	switch {
+	case f.long != 0:
+		addLong(&s.long[f.long-1], int(word), lo, hi, neg)
+	case uint32(at) < 2:
+		addPair(&f.w, at, lo, hi, neg)
+		if !spare(f.w[2]) && !f.moveTo(f.off+1) {
+			s.goLong(f)
+		}
+	default:
+		pair := [2]uint64{lo, hi}
+		s.addWords(g, int(word), trim(pair[:]), neg != 0)
+	}
+}
+
+// addPair adds ±(hi, lo) at word at, 0 or 1, of w. It does not branch: signs
+// and places vary from addend to addend, and a wrong guess costs more than all
+// of it.
+func addPair(w *[3]uint64, at int32, lo, hi, neg uint64) {
+	up := -uint64(at)
+	var c uint64
+	w[0], c = bits.Add64(w[0], lo&^up^neg, neg&1)
+	w[1], c = bits.Add64(w[1], (hi&^up|lo&up)^neg, c)
+	w[2], _ = bits.Add64(w[2], hi&up^neg, c)
+}
+
+// addLong adds ±(hi, lo) at word at of l.
+func addLong(l *fixedPoint, at int, lo, hi, neg uint64) {
+	var c uint64
+	l[at], c = bits.Add64(l[at], lo^neg, neg&1)
+	l[at+1], c = bits.Add64(l[at+1], hi^neg, c)
+	// What is left to add above is neg and the carry: nothing, or ±1.
+	for i := at + 2; i < longWords && neg+c != 0; i++ {
+		l[i], c = bits.Add64(l[i], neg, c)
+	}
+}
+
 func (s *windows) goLong(f *window) {
 	var l fixedPoint
 	if !f.zero() {
@@ -147,16 +190,5 @@ func (s *windows) magnitude(g uint32, buf *fixedPoint) (mag []uint64, word int, 
 	if f.long != 0 {
 		src, word = s.long[f.long-1][:], 0
 	}
-	mag = buf[:copy(buf[:], src)]
-	if neg = mag[len(mag)-1]>>63 == 1; neg {
-		c := uint64(1)
-		for i := range mag {
-			mag[i], c = bits.Add64(^mag[i], 0, c)
-		}
-	}
-	mag = trim(mag)
-	for len(mag) > 0 && mag[0] == 0 {
-		mag, word = mag[1:], word+1
-	}
-	return mag, word, neg
+	return magnitudeOf(buf[:], src, word)
 }
