@@ -100,6 +100,7 @@ func Builtins() map[string]Builder {
 		{Name: "set", MinArgs: 1, MaxArgs: 1, Options: []string{"cap"}, Build: buildSet},
 		{Name: "distinct_exact", MinArgs: 1, MaxArgs: 1, Build: buildDistinct},
 		{Name: "collect", MinArgs: 1, MaxArgs: -1, NeedsOrder: true, Build: buildCollect},
+		{Name: "distinct", MinArgs: 1, MaxArgs: 1, Options: []string{"output", "precision"}, Build: buildHLL},
 	}
 	out := make(map[string]Builder, len(list))
 	for _, b := range list {

@@ -65,6 +65,7 @@ func every(t testing.TB) []combine.Fn {
 	latest, sum := build(t, "latest", combine.Params{}, str), build(t, "sum", combine.Params{}, dbl)
 	tags := build(t, "set", option("cap", 2), str)
 	inner := build(t, "collect", combine.Params{By: "size", Fields: []combine.Sub{{Name: "n", Fn: build(t, "count", combine.Params{})}, {Name: "s", Fn: tags}}}, column.Of(column.Int64), str)
+	fns = append(fns, sketches(t)...)
 	return append(fns,
 		build(t, "collect", combine.Params{By: "ad", Fields: []combine.Sub{{Name: "status", Fn: latest}, {Name: "tags", Fn: tags}}}, str, str, str),
 		build(t, "collect", combine.Params{By: "ad", Fields: []combine.Sub{{Name: "bid", Fn: sum}, {Name: "status", Fn: latest}}}, column.Of(column.Int64), dbl, str),
