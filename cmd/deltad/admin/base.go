@@ -92,19 +92,30 @@ type barView struct {
 	At         *time.Time `json:"at"`
 }
 
-// full gathers where the full index stands; null without one.
-func (s *Server) full(ctx context.Context, p *daemon.Pipe, last microbatch.Report, now time.Time) (*fullView, error) {
+// full gathers where the full index stands; null without one. The live base is
+// that of this process's last step; one that takes none, because it only
+// rebuilds, reads CURRENT.
+func (s *Server) full(ctx context.Context, p *daemon.Pipe, last *microbatch.Report, now time.Time) (*fullView, error) {
 	if p.Config.Full == nil {
 		return nil, nil
 	}
-	r, err := control.Of(s.o.App, p).Rebuilding(ctx, now)
+	v, c := &fullView{Barred: []barView{}}, control.Of(s.o.App, p)
+	var r control.Rebuilding
+	var err error
+	if last != nil {
+		v.Generation, v.Cut, v.Stale = last.Base, at(last.Cut), last.Stale
+		r, err = c.Rebuilding(ctx, now)
+	} else {
+		var b control.BaseState
+		if b, err = c.BaseState(ctx, now); b.Live != nil {
+			v.Generation, v.Cut, v.Stale = b.Live.Generation, at(b.Live.Cut.Time), b.Live.StaleCount
+		}
+		r = b.Rebuilding
+	}
 	if err != nil {
 		return nil, err
 	}
-	v := &fullView{
-		Generation: last.Base, Cut: at(last.Cut), Stale: last.Stale, Barred: []barView{}, Next: at(r.Next),
-		Rebuild: rebuildOrNil(r.Open), Candidate: rebuildOrNil(r.Candidate), Held: rebuildOrNil(r.Held),
-	}
+	v.Next, v.Rebuild, v.Candidate, v.Held = at(r.Next), rebuildOrNil(r.Open), rebuildOrNil(r.Candidate), rebuildOrNil(r.Held)
 	if v.Cut != nil {
 		age := now.Sub(*v.Cut).Seconds()
 		v.Age = &age

@@ -258,9 +258,10 @@ func (s *Server) view(ctx context.Context, p *daemon.Pipe, now time.Time) (pipel
 	for _, in := range pending {
 		v.PendingResets = append(v.PendingResets, intentOf(in))
 	}
-	last, known := s.o.App.Metrics.Last(name)
-	if known {
-		v.take(last)
+	var last *microbatch.Report
+	if r, ok := s.o.App.Metrics.Last(name); ok {
+		last = &r
+		v.take(r)
 	}
 	if v.Full, err = s.full(ctx, p, last, now); err != nil {
 		return pipelineView{}, err

@@ -44,6 +44,7 @@ type Metrics struct {
 	mu struct {
 		sync.Mutex
 		last map[string]microbatch.Report
+		all  []string // the pipelines
 	}
 }
 
@@ -104,6 +105,9 @@ func NewMetrics() *Metrics {
 
 // Register makes the series of a pipeline.
 func (m *Metrics) Register(pipeline string) {
+	m.mu.Lock()
+	m.mu.all = append(m.mu.all, pipeline)
+	m.mu.Unlock()
 	for _, o := range outcomes {
 		m.runs.WithLabelValues(pipeline, string(o))
 	}
@@ -186,11 +190,11 @@ func (a *ages) Describe(ch chan<- *prometheus.Desc) { ch <- dataAge; ch <- baseA
 func (a *ages) Collect(ch chan<- prometheus.Metric) {
 	a.m.mu.Lock()
 	defer a.m.mu.Unlock()
-	for name, r := range a.m.mu.last {
+	for _, name := range a.m.mu.all {
+		r, age := a.m.mu.last[name], 0.0
 		if !r.Watermark.IsZero() {
 			ch <- prometheus.MustNewConstMetric(dataAge, prometheus.GaugeValue, time.Since(r.Watermark).Seconds(), name)
 		}
-		age := 0.0
 		if r.Base != "" {
 			age = time.Since(r.Cut).Seconds()
 		}
