@@ -127,33 +127,8 @@ func TestDistinctAccumulatorsAreSmall(t *testing.T) {
 	}
 }
 
-// TestDistinctFormsMeet merges accumulators of every pair of forms.
 func TestDistinctFormsMeet(t *testing.T) {
-	fn := build(t, "distinct", options("precision", 9), column.Of(column.Int64))
-	sizes := []int{0, 3, 48, 49, 300, 5000, 200_000}
-	for _, m := range sizes {
-		for _, n := range sizes {
-			rng := rand.New(rand.NewPCG(uint64(m), uint64(n)))
-			a, b := column.New(column.Of(column.Int64)), column.New(column.Of(column.Int64))
-			for range m {
-				a.AppendInt(rng.Int64N(300_000))
-			}
-			for range n {
-				b.AppendInt(rng.Int64N(300_000))
-			}
-			whole := lifted(t, fn, a)
-			if err := whole.Add(&combine.Input{Groups: make([]uint32, n), Rows: all(n), Args: []*column.Vector{b}}); err != nil {
-				t.Fatal(err)
-			}
-			merged := lifted(t, fn, a)
-			if err := merged.Merge(0, lifted(t, fn, b).AppendAcc(nil, 0)); err != nil {
-				t.Fatal(err)
-			}
-			if got, want := merged.AppendAcc(nil, 0), whole.AppendAcc(nil, 0); string(got) != string(want) {
-				t.Errorf("%d and %d values: %d bytes merged, %d at once", m, n, len(got), len(want))
-			}
-		}
-	}
+	formsMeet(t, build(t, "distinct", options("precision", 9), column.Of(column.Int64)), 0, 3, 48, 49, 300, 5000, 200_000)
 }
 
 func TestSketchOptions(t *testing.T) {
@@ -164,6 +139,8 @@ func TestSketchOptions(t *testing.T) {
 	}{
 		{"distinct", options("precision", 3), "option precision: want 4 to 18, got 3"},
 		{"distinct", options("output", "bytes"), "option output: want estimate or sketch, got bytes"},
+		{"theta", options("nominal", 48), "option nominal: want a power of two, got 48"},
+		{"theta", options("nominal", 8), "option nominal: want 16 to 1048576, got 8"},
 		{"distinct", options("k", 3), "unknown option k, it takes output, precision"},
 	} {
 		_, err := combine.Builtins()[c.fn].New(c.p, []column.Type{column.Of(column.Int64)})

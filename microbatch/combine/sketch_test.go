@@ -33,7 +33,10 @@ func sketches(t testing.TB) []combine.Fn {
 		fns = append(fns,
 			build(t, "distinct", combine.Params{}, typ),
 			build(t, "distinct", options("precision", 4), typ),
-			build(t, "distinct", options("precision", 5, "output", "sketch"), typ))
+			build(t, "distinct", options("precision", 5, "output", "sketch"), typ),
+			build(t, "theta", combine.Params{}, typ),
+			build(t, "theta", options("nominal", 16), typ),
+			build(t, "theta", options("nominal", 32, "output", "sketch"), typ))
 	}
 	return fns
 }
@@ -185,5 +188,33 @@ func checkImages(t *testing.T, path string, fns []combine.Fn, sizes ...int) {
 	}
 	if out.String() != string(want) {
 		t.Errorf("images changed:\n%s\nwant:\n%s", out.String(), want)
+	}
+}
+
+// formsMeet merges accumulators of every pair of sizes.
+func formsMeet(t *testing.T, fn combine.Fn, sizes ...int) {
+	t.Helper()
+	for _, m := range sizes {
+		for _, n := range sizes {
+			rng := rand.New(rand.NewPCG(uint64(m), uint64(n)))
+			a, b := column.New(column.Of(column.Int64)), column.New(column.Of(column.Int64))
+			for range m {
+				a.AppendInt(rng.Int64N(300_000))
+			}
+			for range n {
+				b.AppendInt(rng.Int64N(300_000))
+			}
+			whole := lifted(t, fn, a)
+			if err := whole.Add(&combine.Input{Groups: make([]uint32, n), Rows: all(n), Args: []*column.Vector{b}}); err != nil {
+				t.Fatal(err)
+			}
+			merged := lifted(t, fn, a)
+			if err := merged.Merge(0, lifted(t, fn, b).AppendAcc(nil, 0)); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := merged.AppendAcc(nil, 0), whole.AppendAcc(nil, 0); string(got) != string(want) {
+				t.Errorf("%d and %d values: %d bytes merged, %d at once", m, n, len(got), len(want))
+			}
+		}
 	}
 }
