@@ -100,7 +100,6 @@ func Builtins() map[string]Builder {
 		{Name: "set", MinArgs: 1, MaxArgs: 1, Options: []string{"cap"}, Build: buildSet},
 		{Name: "distinct_exact", MinArgs: 1, MaxArgs: 1, Build: buildDistinct},
 		{Name: "collect", MinArgs: 1, MaxArgs: -1, NeedsOrder: true, Build: buildCollect},
-		{Name: "median", MinArgs: 1, MaxArgs: 1, Options: []string{"cap"}, Build: buildMedian},
 		{Name: "distinct", MinArgs: 1, MaxArgs: 1, Options: []string{"output", "precision"}, Build: buildHLL},
 		{Name: "theta", MinArgs: 1, MaxArgs: 1, Options: []string{"nominal", "output"}, Build: buildTheta},
 	}
