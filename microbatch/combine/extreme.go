@@ -43,10 +43,12 @@ func (f *extremeFn) Validate(acc []byte) error {
 	return nil
 }
 
+var errNull = errors.New("value is null")
+
 // checkValue says whether b is one value of the type and nothing else.
 func checkValue(b []byte, t *column.Type, null bool) error {
 	if !null && tuple.IsNull(b) {
-		return errors.New("value is null")
+		return errNull
 	}
 	rest, err := tuple.Check(b, t)
 	if err == nil && len(rest) > 0 {

@@ -33,11 +33,9 @@ type rankedFn struct {
 
 func buildRanked(name string, newest bool) func(Params, []column.Type) (Fn, error) {
 	return func(p Params, args []column.Type) (Fn, error) {
-		nulls := "skip"
-		if v, ok := p.Options["nulls"]; ok {
-			if nulls, ok = v.(string); !ok || nulls != "skip" && nulls != "keep" {
-				return nil, fmt.Errorf("option nulls: want skip or keep, got %v", v)
-			}
+		nulls, err := nullsOption(p)
+		if err != nil {
+			return nil, err
 		}
 		b := base{id: typeID(name, repr(args[0]), "nulls="+nulls), class: Semilattice, args: args, out: args[0]}
 		return &rankedFn{base: b, newest: newest, keepNulls: nulls == "keep"}, nil
