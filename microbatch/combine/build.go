@@ -109,6 +109,7 @@ func Builtins() map[string]Builder {
 		{Name: "collect", MinArgs: 1, MaxArgs: -1, NeedsOrder: true, Build: buildCollect},
 		{Name: "distinct", MinArgs: 1, MaxArgs: 1, Options: []string{"output", "precision"}, Build: buildHLL},
 		{Name: "theta", MinArgs: 1, MaxArgs: 1, Options: []string{"nominal", "output"}, Build: buildTheta},
+		{Name: "quantile", MinArgs: 1, MaxArgs: 1, Options: []string{"q", "relative_error"}, Build: buildQuantile},
 	}
 	out := make(map[string]Builder, len(list))
 	for _, b := range list {

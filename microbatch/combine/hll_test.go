@@ -141,6 +141,11 @@ func TestSketchOptions(t *testing.T) {
 		{"distinct", options("output", "bytes"), "option output: want estimate or sketch, got bytes"},
 		{"theta", options("nominal", 48), "option nominal: want a power of two, got 48"},
 		{"theta", options("nominal", 8), "option nominal: want 16 to 1048576, got 8"},
+		{"quantile", options(), "option q: want a number from 0 to 1, or a list of them"},
+		{"quantile", options("q", 1.5), "option q: want a number from 0 to 1 of at most 9 decimals, got 1.5"},
+		{"quantile", options("q", []any{0.5, "x"}), "option q: want a number, got x"},
+		{"quantile", options("q", []any{}), "option q: the list is empty"},
+		{"quantile", options("q", 0.5, "relative_error", 0.3), "option relative_error: want 0.0001 to 0.2, got 0.3"},
 		{"distinct", options("k", 3), "unknown option k, it takes output, precision"},
 	} {
 		_, err := combine.Builtins()[c.fn].New(c.p, []column.Type{column.Of(column.Int64)})

@@ -38,6 +38,11 @@ func sketches(t testing.TB) []combine.Fn {
 			build(t, "theta", options("nominal", 16), typ),
 			build(t, "theta", options("nominal", 32, "output", "sketch"), typ))
 	}
+	for _, typ := range []column.Type{column.Of(column.Null), column.Of(column.Int32), column.Of(column.Float64), column.DecimalOf(9, 2), column.DecimalOf(38, 37)} {
+		fns = append(fns,
+			build(t, "quantile", options("q", 0.5), typ),
+			build(t, "quantile", options("q", []any{0, 0.25, 1}, "relative_error", 0.2), typ))
+	}
 	return fns
 }
 
