@@ -100,20 +100,19 @@ func (s *Server) full(ctx context.Context, p *daemon.Pipe, last *microbatch.Repo
 		return nil, nil
 	}
 	v, c := &fullView{Barred: []barView{}}, control.Of(s.o.App, p)
-	var r control.Rebuilding
-	var err error
-	if last != nil {
-		v.Generation, v.Cut, v.Stale = last.Base, at(last.Cut), last.Stale
-		r, err = c.Rebuilding(ctx, now)
-	} else {
-		var b control.BaseState
-		if b, err = c.BaseState(ctx, now); b.Live != nil {
-			v.Generation, v.Cut, v.Stale = b.Live.Generation, at(b.Live.Cut.Time), b.Live.StaleCount
-		}
-		r = b.Rebuilding
-	}
+	r, err := c.Rebuilding(ctx, now)
 	if err != nil {
 		return nil, err
+	}
+	switch {
+	case last != nil:
+		v.Generation, v.Cut, v.Stale = last.Base, at(last.Cut), last.Stale
+	case s.o.App.OnlyRebuilds():
+		ask, stop := context.WithTimeout(ctx, readyTime)
+		defer stop()
+		if live, err := c.LiveBase(ask); err == nil && live != nil { // else readiness says what is wrong
+			v.Generation, v.Cut, v.Stale = live.Generation, at(live.Cut.Time), live.StaleCount
+		}
 	}
 	v.Next, v.Rebuild, v.Candidate, v.Held = at(r.Next), rebuildOrNil(r.Open), rebuildOrNil(r.Candidate), rebuildOrNil(r.Held)
 	if v.Cut != nil {

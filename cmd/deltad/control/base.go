@@ -110,6 +110,15 @@ func (p Pipe) BaseState(ctx context.Context, now time.Time) (BaseState, error) {
 	return s, err
 }
 
+// LiveBase is the base that CURRENT names; nil without one.
+func (p Pipe) LiveBase(ctx context.Context) (*sink.ManifestBase, error) {
+	live, err := p.live(ctx)
+	if err != nil || live == nil {
+		return nil, err
+	}
+	return live.Base, nil
+}
+
 // live is the manifest of the live pane; nil before the first.
 func (p Pipe) live(ctx context.Context) (*sink.Manifest, error) {
 	head, err := p.pipe.Sink.Head(ctx)

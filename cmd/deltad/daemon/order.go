@@ -58,7 +58,7 @@ type freeLease struct {
 
 func (a *App) newOrder(p *Pipe, every time.Duration) *order {
 	o := &order{
-		state: a.State, pipeline: p.Config.Name, replica: a.options.Replica, hash: p.Hash, registers: a.leads(),
+		state: a.State, pipeline: p.Config.Name, replica: a.options.Replica, hash: p.Hash, registers: !a.OnlyRebuilds(),
 		grace: max(2*a.options.LeaseTTL, 3*every), log: a.Log.With(zap.String("pipeline", p.Config.Name)),
 	}
 	o.mu.free = map[watermark.Role]freeLease{}

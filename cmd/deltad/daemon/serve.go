@@ -110,7 +110,7 @@ func (a *App) work(ctx context.Context, p *Pipe, w waits, s *share) error {
 	o := a.newOrder(p, w.every)
 	o.register(ctx)
 	g, each := errgroup.WithContext(ctx)
-	if a.leads() {
+	if !a.OnlyRebuilds() {
 		g.Go(func() error { return a.deltas(each, p, w, s, o) })
 	}
 	if a.options.Role != RoleDelta && p.full != nil {
@@ -126,8 +126,8 @@ func (a *App) work(ctx context.Context, p *Pipe, w waits, s *share) error {
 	return err
 }
 
-// leads says whether this process leads deltas.
-func (a *App) leads() bool { return a.options.Role != RoleFull }
+// OnlyRebuilds says that this process leads no deltas.
+func (a *App) OnlyRebuilds() bool { return a.options.Role == RoleFull }
 
 // awaitState brings the state store up to date as soon as it can be reached.
 func (a *App) awaitState(ctx context.Context) error {
