@@ -54,6 +54,8 @@ type options struct {
 	format, deletes string
 	dead            string // SQL of deletes
 	rest            int    // hours from which everybody is away for two days
+	promote         string // full.promote, where there is a full index
+	every           int    // so many-th pane is compared, where there is a full index
 	places          []place
 }
 
@@ -134,8 +136,8 @@ func (r *ride) schedule() {
 func (r *ride) hour(h int) {
 	r.t.Helper()
 	now := r.from.Add(time.Duration(h)*hour + 30*time.Minute)
-	if h > 24 {
-		r.disturb(now)
+	if h > 24 && !r.disturb(now) {
+		r.tooLate()
 	}
 	if r.rng.IntN(20) == 0 {
 		r.stats.restarts++
@@ -181,7 +183,7 @@ func (r *ride) drop(p piece, key, stem string) {
 	if err := firstOf(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, body, 0o600)); err != nil {
 		r.t.Fatal(err)
 	}
-	r.oracle.put(key, p.hour, len(body), replaced)
+	r.oracle.put(key, p.hour, len(body), len(p.flights), replaced)
 	for _, rig := range r.rigs {
 		rig.put(key, body)
 	}
@@ -189,40 +191,54 @@ func (r *ride) drop(p piece, key, stem string) {
 	r.here = append(r.here, object{p, key})
 }
 
-// disturb replaces or removes an object, or lets one come that is too late.
-func (r *ride) disturb(now time.Time) {
+// disturb replaces or removes an object now and then; otherwise it is false.
+func (r *ride) disturb(now time.Time) bool {
 	r.t.Helper()
 	i := len(r.here) - 1 - r.rng.IntN(min(len(r.here), 20))
-	switch o := r.here[i]; r.rng.IntN(24) {
+	recent := !r.here[i].hour.Before(now.Add(-5 * hour))
+	switch r.rng.IntN(24) {
 	case 0, 1:
-		if o.hour.Before(now.Add(-5 * hour)) {
-			return
+		if recent {
+			r.replace(i)
 		}
-		p := piece{hour: o.hour}
-		for _, f := range o.flights {
-			if f.Delay != nil && r.rng.IntN(2) == 0 {
-				d := *f.Delay*3 - 1
-				f.Delay = &d
-			}
-			if len(p.flights) == 0 || r.rng.IntN(3) > 0 {
-				p.flights = append(p.flights, f)
-			}
-		}
-		r.stats.replaced++
-		r.drop(p, o.key, "")
 	case 2:
-		if o.hour.Before(now.Add(-5*hour)) || now.Before(o.hour) {
-			return
+		if recent && !now.Before(r.here[i].hour) {
+			r.remove(i)
 		}
-		r.stats.removed++
-		r.oracle.drop(o.key)
-		for _, rig := range r.rigs {
-			rig.drop(o.key)
-		}
-		r.here = slices.Delete(r.here, i, i+1)
 	default:
-		r.tooLate()
+		return false
 	}
+	return true
+}
+
+// replace puts another object in the place of the i-th.
+func (r *ride) replace(i int) {
+	r.t.Helper()
+	o := r.here[i]
+	p := piece{hour: o.hour}
+	for _, f := range o.flights {
+		if f.Delay != nil && r.rng.IntN(2) == 0 {
+			d := *f.Delay*3 - 1
+			f.Delay = &d
+		}
+		if len(p.flights) == 0 || r.rng.IntN(3) > 0 {
+			p.flights = append(p.flights, f)
+		}
+	}
+	r.stats.replaced++
+	r.drop(p, o.key, "")
+}
+
+// remove takes the i-th object away.
+func (r *ride) remove(i int) {
+	r.t.Helper()
+	key := r.here[i].key
+	r.stats.removed++
+	r.oracle.drop(key)
+	for _, rig := range r.rigs {
+		rig.drop(key)
+	}
+	r.here = slices.Delete(r.here, i, i+1)
 }
 
 // tooLate drops the held pieces of an hour that has just left the coverage.

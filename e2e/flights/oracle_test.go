@@ -30,15 +30,25 @@ type oracle struct {
 	progress time.Time
 	coverage time.Time // where that of the live pane begins
 	versions int
+	objects  map[string]version // what the source holds now, as in the table
+}
+
+// version is what an object holds from one put to the next.
+type version struct {
+	number int
+	part   time.Time
+	bytes  int
+	rows   int
 }
 
 func newOracle(t *testing.T, db *duck.DB, dead string) *oracle {
 	t.Helper()
-	o := &oracle{t: t, db: db, dead: dead, dir: t.TempDir()}
+	o := &oracle{t: t, db: db, dead: dead, dir: t.TempDir(), objects: map[string]version{}}
 	for _, ddl := range []string{
-		// What the source holds now, and every record of it as DuckDB reads it.
+		// What the source holds now, and every record of it and of what it held
+		// before, as DuckDB reads it.
 		`CREATE TABLE object (key VARCHAR, version INTEGER, part TIMESTAMP, bytes BIGINT, rows BIGINT)`,
-		`CREATE TABLE record (key VARCHAR, part TIMESTAMP, date TIMESTAMP, delay BIGINT, distance BIGINT, origin VARCHAR, destination VARCHAR)`,
+		`CREATE TABLE record (key VARCHAR, version INTEGER, part TIMESTAMP, date TIMESTAMP, delay BIGINT, distance BIGINT, origin VARCHAR, destination VARCHAR)`,
 		// Every advance, every hole it left, what was ever read, what was ever late.
 		`CREATE TABLE advance (reached TIMESTAMP, prior TIMESTAMP)`,
 		`CREATE TABLE hole (lo TIMESTAMP, hi TIMESTAMP, reached TIMESTAMP)`,
@@ -77,24 +87,26 @@ func (o *oracle) one(format string, args ...any) any {
 func (o *oracle) path(key string) string { return filepath.Join(o.dir, filepath.FromSlash(key)) }
 
 // put says that the raw file of a key is new or another one.
-func (o *oracle) put(key string, part time.Time, bytes int, replaced bool) {
+func (o *oracle) put(key string, part time.Time, bytes, rows int, replaced bool) {
 	o.t.Helper()
 	if replaced {
 		o.drop(key)
 	}
 	o.versions++
+	o.objects[key] = version{o.versions, part, bytes, rows}
 	from := fmt.Sprintf("(SELECT * FROM read_parquet(%s))", literal(o.path(key)))
 	if !strings.HasSuffix(key, ".parquet") {
 		from = fmt.Sprintf("read_json(%s, format = 'newline_delimited', columns = {date: 'TIMESTAMP', delay: 'BIGINT', distance: 'BIGINT', origin: 'VARCHAR', destination: 'VARCHAR'})",
 			literal(o.path(key)))
 	}
-	o.exec(`INSERT INTO record SELECT %s, %s, make_timestamp(epoch_us(date)), delay, distance, origin, destination FROM %s`, literal(key), stamp(part), from)
-	o.exec(`INSERT INTO object SELECT %s, %d, %s, %d, count(*) FROM record WHERE key = %[1]s`, literal(key), o.versions, stamp(part), bytes)
+	o.exec(`INSERT INTO record SELECT %s, %d, %s, make_timestamp(epoch_us(date)), delay, distance, origin, destination FROM %s`, literal(key), o.versions, stamp(part), from)
+	o.exec(`INSERT INTO object SELECT %s, %d, %s, %d, count(*) FROM record WHERE version = %[2]d`, literal(key), o.versions, stamp(part), bytes)
 }
 
 func (o *oracle) drop(key string) {
 	o.t.Helper()
-	o.exec(`DELETE FROM object WHERE key = %[1]s; DELETE FROM record WHERE key = %[1]s`, literal(key))
+	delete(o.objects, key)
+	o.exec(`DELETE FROM object WHERE key = %s`, literal(key))
 }
 
 // expectation is what a step at some time has to do.
@@ -206,35 +218,36 @@ func (o *oracle) checkManifest(e expectation, m sink.Manifest) {
 }
 
 // documents computes the pane from the records: every key of the coverage with
-// its fields, and whether it is deleted. The mean comes as sum and count.
+// its fields, and whether it is deleted; a delete counts towards that alone. The
+// mean comes as sum and count.
 func (o *oracle) documents(e expectation) []duck.Row {
 	o.t.Helper()
 	return o.query(`WITH input AS (
-			SELECT *, %[3]s AS dead, part > %[2]s - to_hours(6) AS in6, part > %[2]s - to_hours(1) AS in1
-			FROM record WHERE part > %[1]s AND part <= %[2]s
+			SELECT *, %[3]s AS dead, coalesce(NOT (%[3]s), true) AS a
+			FROM record SEMI JOIN object USING (version) WHERE part > %[1]s AND part <= %[2]s
 		), ranked AS (
-			SELECT *, row_number() OVER (PARTITION BY origin
+			SELECT *, a AND part > %[2]s - to_hours(6) AS in6, a AND part > %[2]s - to_hours(1) AS in1, row_number() OVER (PARTITION BY origin
 				ORDER BY date, coalesce(dead, false), delay NULLS FIRST, destination NULLS FIRST, distance) AS rank
 			FROM input
 		)
 		SELECT origin,
-			count(*) AS flights,
+			count(*) FILTER (a) AS flights,
 			count(*) FILTER (in6) AS flights_6h,
 			count(delay) FILTER (in1) AS delays_1h,
 			count(*) FILTER (in6 AND distance > 1000) AS far_6h,
-			sum(delay)::BIGINT AS delay_total,
+			(sum(delay) FILTER (a))::BIGINT AS delay_total,
 			(sum(delay) FILTER (in6))::BIGINT AS delay_total_6h,
-			max(delay) AS delay_max,
+			max(delay) FILTER (a) AS delay_max,
 			max(delay) FILTER (in6) AS delay_max_6h,
 			min(delay) FILTER (in1) AS delay_min_1h,
-			sum(distance)::BIGINT AS distance_sum, count(distance) AS distance_n,
+			(sum(distance) FILTER (a))::BIGINT AS distance_sum, count(distance) FILTER (a) AS distance_n,
 			(sum(delay) FILTER (in6))::BIGINT AS delay_sum, count(delay) FILTER (in6) AS delay_n,
-			arg_max(destination, rank) FILTER (destination IS NOT NULL) AS destination,
-			arg_max(destination, rank) FILTER (destination IS NOT NULL AND in1) AS destination_1h,
-			arg_min(destination, rank) FILTER (destination IS NOT NULL) AS destination_first,
-			list_sort(list(DISTINCT destination) FILTER (destination IS NOT NULL)) AS destinations,
+			arg_max(destination, rank) FILTER (a AND destination IS NOT NULL) AS destination,
+			arg_max(destination, rank) FILTER (in1 AND destination IS NOT NULL) AS destination_1h,
+			arg_min(destination, rank) FILTER (a AND destination IS NOT NULL) AS destination_first,
+			list_sort(list(DISTINCT destination) FILTER (a AND destination IS NOT NULL)) AS destinations,
 			nullif(count(DISTINCT destination) FILTER (in6), 0) AS destinations_6h,
-			sum(delay)::BIGINT::DOUBLE / count(*)::DOUBLE AS delay_per_flight,
+			(sum(delay) FILTER (a))::BIGINT::DOUBLE / nullif(count(*) FILTER (a), 0)::DOUBLE AS delay_per_flight,
 			coalesce(arg_max(dead, rank) FILTER (dead IS NOT NULL), false) AS deleted
 		FROM ranked GROUP BY origin ORDER BY origin`, stamp(e.from), stamp(e.n), o.dead)
 }

@@ -58,6 +58,12 @@ const index = `
 
 func (p place) config(t *testing.T, format, deletes string) *configs.Config {
 	t.Helper()
+	return p.parsed(t, format, fmt.Sprintf("max: %dh, on_gap: skip", limit), fmt.Sprintf(index, deletes))
+}
+
+// parsed is the configuration with more of its window, and its index.
+func (p place) parsed(t *testing.T, format, window, index string) *configs.Config {
+	t.Helper()
 	if p.s3 == "" {
 		p.s3 = "{}"
 	}
@@ -68,9 +74,9 @@ admin: {listen: ""}
 pipelines:
   flights:
     source: {url: %q, s3: %s, layout: "%%Y/%%m/%%d/%%H", format: %s}
-    window: {size: %dh, max: %dh, on_gap: skip}
+    window: {size: %dh, %s}
     output: {url: %q, s3: %[4]s}
-    index:%[9]s`, p.state, p.workers, p.raw, p.s3, format, size, limit, p.index, fmt.Sprintf(index, deletes))
+    index:%[9]s`, p.state, p.workers, p.raw, p.s3, format, size, window, p.index, index)
 	c, err := configs.Read(strings.NewReader(text), "flights.yaml", func(string) (string, bool) { return "", false })
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -94,6 +100,7 @@ type rig struct {
 	pipe   *daemon.Pipe
 	p      *microbatch.Pipeline
 	reader *reader.Reader
+	trace  func(step string) // may be nil
 }
 
 func newRig(t *testing.T, p place, format, deletes string) *rig {
@@ -122,7 +129,7 @@ func (r *rig) open() {
 func (r *rig) opened(noCache bool) (*daemon.App, *daemon.Pipe) {
 	r.t.Helper()
 	log := zaptest.NewLogger(r.t, zaptest.Level(zap.ErrorLevel))
-	app, err := daemon.Open(r.t.Context(), r.config, daemon.Options{Log: log, NoCache: noCache, Build: "deltad e2e"})
+	app, err := daemon.Open(r.t.Context(), r.config, daemon.Options{Log: log, NoCache: noCache, Build: "deltad e2e", Trace: r.trace})
 	if err != nil {
 		r.t.Fatal(err)
 	}
