@@ -146,6 +146,9 @@ func TestSketchOptions(t *testing.T) {
 		{"quantile", options("q", []any{0.5, "x"}), "option q: want a number, got x"},
 		{"quantile", options("q", []any{}), "option q: the list is empty"},
 		{"quantile", options("q", 0.5, "relative_error", 0.3), "option relative_error: want 0.0001 to 0.2, got 0.3"},
+		{"histogram", options("boundaries", 3), "option boundaries: want a list of 1 to 1000 numbers, got 3"},
+		{"histogram", options("boundaries", []any{1, 1}), "option boundaries: want finite numbers in ascending order, got 1"},
+		{"histogram", options("boundaries", []any{1}, "relative_error", 0.1), "options boundaries and relative_error: want one of them"},
 		{"distinct", options("k", 3), "unknown option k, it takes output, precision"},
 	} {
 		_, err := combine.Builtins()[c.fn].New(c.p, []column.Type{column.Of(column.Int64)})
