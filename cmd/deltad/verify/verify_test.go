@@ -481,3 +481,39 @@ func TestAnOutageIsNoFinding(t *testing.T) {
 		t.Errorf("ok %t, %v", ok, err)
 	}
 }
+
+// TestRecomputeFindsTheMaker: a reset and a rollback name the files of another
+// run, and the files are recomputed as that run made them.
+func TestRecomputeFindsTheMaker(t *testing.T) {
+	x := indextest.Grown(t)
+	head, err := x.Set.Sink.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := x.Live()
+	if head, _, err = x.Set.Sink.ResetProgress(t.Context(), head.Owner, head, sink.ResetOptions{To: indextest.At("03:40"), RunID: x.Set.NewID(), Now: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	all, _ := checks(t, x, verify.Options{Recompute: true})
+	if c := all[verify.CheckRecompute]; c.Status != verify.Passed || x.Live().RunID == made.RunID {
+		t.Errorf("after a reset: %+v", c)
+	}
+	former := made.History[0]
+	if _, _, err := x.Set.Sink.Rollback(t.Context(), head.Owner, head, sink.RollbackOptions{
+		Target: former.Pane, RunID: x.Set.NewID(), Now: time.Now(), SupportUntil: time.Now().Add(time.Hour),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	all, _ = checks(t, x, everything())
+	if c := all[verify.CheckRecompute]; c.Status != verify.Passed || x.Live().Base.Generation != former.Generation {
+		t.Errorf("after a rollback: %+v over %+v", c, x.Live().Base)
+	}
+	for _, name := range []string{verify.CheckManifests, verify.CheckFiles, verify.CheckKeys, verify.CheckState} {
+		if all[name].Status != verify.Passed {
+			t.Errorf("after a rollback: %+v", all[name])
+		}
+	}
+	if c := all[verify.CheckRecomputeBase]; c.Status != verify.Failed || !strings.Contains(c.Findings[0], "02/58/a.ndjson") {
+		t.Errorf("what the former base read was replaced: %+v", c)
+	}
+}
