@@ -235,6 +235,19 @@ func (c *config) bound(rng *rand.Rand) {
 	}
 }
 
+// without leaves out fields, and what is computed from them: where a rollback
+// has made a field pending, a base that was left may have it.
+func (c *config) without(fields []string) *config {
+	if len(fields) == 0 {
+		return c
+	}
+	n := c.copy(c.name)
+	n.fields = slices.DeleteFunc(n.fields, func(f field) bool {
+		return slices.Contains(fields, f.name) || slices.ContainsFunc(f.ops, func(o string) bool { return slices.Contains(fields, o) })
+	})
+	return n
+}
+
 // copy is a configuration to change.
 func (c *config) copy(name string) *config {
 	n := *c

@@ -15,6 +15,6 @@
 // A history is a function of its seed:
 //
 //	go test ./oracle -run TestHistories              300 histories
-//	ORACLE_HISTORIES=2000 go test ./oracle           as many as one likes
+//	ORACLE_HISTORIES=2000 go test ./oracle           as many as one likes, from seed ORACLE_FIRST on
 //	ORACLE_SEED=17 go test ./oracle -v               one of them, with its events
 package oracle

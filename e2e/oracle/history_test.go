@@ -264,7 +264,7 @@ func (h *history) slow(p *pane, docs published, tombstones map[string]bool) {
 		}
 		maps.Copy(got, docs)
 		h.count("slow reader")
-		for _, line := range compare(p.conf, p.want, p.touched, old, got, h.readApart(p, old)) {
+		for _, line := range compare(p.conf.without(p.m.Pending), p.want, p.touched, old, got, h.readApart(p, old)) {
 			h.fail("a reader with the supported base %s: %s", baseName(old), line)
 		}
 	}
@@ -290,10 +290,11 @@ func (h *history) readApart(p *pane, old *base) map[string]bool {
 			add(now)
 		}
 	}
-	// What it lacks and what was replaced or went away before a run could read
-	// it is nowhere any more but in the newer base.
-	for k, i := range p.base.keys {
-		if part := h.world.parts[k]; part <= old.cut && !old.read(k) && !p.inputs[i] && h.world.objects[k].id != i {
+	// What it lacks and is no input, because it was replaced, went away or lies
+	// before full.since, is nowhere any more but in the newer base. Whether it
+	// had to be an input is for checkInputs to say.
+	for i := range p.base.reads {
+		if !old.reads[i] && !p.inputs[i] {
 			add(i)
 		}
 	}

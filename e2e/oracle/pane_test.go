@@ -78,15 +78,15 @@ func (w *world) answers(c *config, n int, b *base, inputs map[id]bool) map[strin
 // object that it read there is replaced or gone.
 func (w *world) touched(c *config, inputs map[id]bool, bases []*base, since int) map[string]bool {
 	out := map[string]bool{}
-	add := func(i id) {
+	add := func(by *config, i id) {
 		for _, r := range w.versions[i] {
-			if c.counts(r) {
-				out[c.keyOf(r)] = true
+			if by.counts(r) {
+				out[by.keyOf(r)] = true
 			}
 		}
 	}
 	for i := range inputs {
-		add(i)
+		add(c, i)
 	}
 	for _, b := range bases {
 		var seen []id
@@ -99,7 +99,7 @@ func (w *world) touched(c *config, inputs map[id]bool, bases []*base, since int)
 		}
 		if stale {
 			for _, i := range seen {
-				add(i)
+				add(b.conf, i)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package oracle
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,6 +51,7 @@ type rig struct {
 	set     microbatch.Settings
 	p       *microbatch.Pipeline
 	reader  *reader.Reader
+	newID   func() string
 	trace   func(step string)
 }
 
@@ -102,7 +104,7 @@ func scratch(t *testing.T) string {
 
 func newRig(t *testing.T, w *world, c *config, support int, empty []byte) *rig {
 	t.Helper()
-	r := &rig{t: t, world: w, config: c, support: support, out: mem.NewAt("out", w.clock)}
+	r := &rig{t: t, world: w, config: c, support: support, out: mem.NewAt("out", w.clock), newID: newID()}
 	path := filepath.Join(scratch(t), "state.db")
 	if err := os.WriteFile(path, empty, 0o600); err != nil {
 		t.Fatal(err)
@@ -112,7 +114,7 @@ func newRig(t *testing.T, w *world, c *config, support int, empty []byte) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.state.Close() })
-	r.sink = sink.New(sink.Settings{Store: r.out, Pipeline: pipeline, NewID: newID()})
+	r.sink = sink.New(sink.Settings{Store: r.out, Pipeline: pipeline, NewID: r.newID})
 	r.reader = reader.Open(r.out, reader.Options{})
 	r.configure(c)
 	return r
@@ -121,7 +123,7 @@ func newRig(t *testing.T, w *world, c *config, support int, empty []byte) *rig {
 // newID makes ids that ascend, however many are made in a millisecond.
 func newID() func() string {
 	var mu sync.Mutex
-	entropy := ulid.Monotonic(ulid.DefaultEntropy(), 0)
+	entropy := ulid.Monotonic(rand.Reader, 0)
 	return func() string {
 		mu.Lock()
 		defer mu.Unlock()
@@ -148,7 +150,6 @@ func (r *rig) configure(c *config) {
 	}
 	r.source = &lister{Source: src}
 	long := func(granules int) time.Duration { return time.Duration(granules) * w.granule }
-	id := newID()
 	r.set = microbatch.Settings{
 		Name: pipeline, Calendar: layout.Calendar, ConfigHash: sink.Sum([]byte(c.hash())), Program: program, Combiners: combine.Builtins(),
 		Rule: window.Rule{Size: long(c.window), Longest: long(c.longest()), Max: long(c.limit), OnGap: c.onGap},
@@ -165,7 +166,7 @@ func (r *rig) configure(c *config) {
 				r.trace(step)
 			}
 		},
-		Log: zap.NewNop(), NewID: id, Build: "test", Instance: "one", LeaseTTL: time.Minute, Grace: time.Second,
+		Log: zap.NewNop(), NewID: r.newID, Build: "test", Instance: "one", LeaseTTL: time.Minute, Grace: time.Second,
 	}
 	if c.since != noSince {
 		r.set.Since = w.start(c.since)

@@ -57,7 +57,7 @@ func (h *history) checkPane(p *pane, f facts) []string {
 	if !slices.Contains(cs, p.from) {
 		say("coverage begins at %d, want %v (N %d, W %d, D %d, jumps %v, bases %s)", p.from, cs, n, f.conf.window, d, jumps, cuts(strict))
 	}
-	if f.conf.onGap == "fail" && n-p.from > f.conf.limit && !h.copied(p) {
+	if advance && f.conf.onGap == "fail" && n-p.from > f.conf.limit {
 		say("published (%d, %d] although on_gap is fail and window.max %d", p.from, n, f.conf.limit)
 	}
 	if p.base != nil {
@@ -67,8 +67,8 @@ func (h *history) checkPane(p *pane, f facts) []string {
 		if got, want := p.m.Pending, f.conf.pending(p.base.conf); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
 			say("pending is %v, want %v", got, want)
 		}
-		if n < p.base.cut {
-			say("a pane at %d over a base cut at %d", n, p.base.cut)
+		if n < p.base.cut && p.m.Reason == sink.Promote {
+			say("promoted a base cut at %d under a pane at %d", p.base.cut, n)
 		}
 		wrong = append(wrong, h.checkStale(p, f)...)
 	}
@@ -84,11 +84,6 @@ func (h *history) checkPane(p *pane, f facts) []string {
 		say("listed from %d, want from %d or before (coverage from %d, W %d, D %d, bases %s)", f.from, reach, p.from, f.conf.window, d, cuts(strict))
 	}
 	return append(wrong, h.checkInputs(p, f, strict, loose)...)
-}
-
-// copied panes are computed by nobody.
-func (h *history) copied(p *pane) bool {
-	return p.m.Reason == sink.Reset || p.m.Reason == sink.Rollback
 }
 
 func (h *history) wantJumps(p *pane, f facts, advance bool) []jump {
@@ -247,7 +242,7 @@ func (i id) String() string { return i.key + "@" + i.etag[:4] }
 func (h *history) checkStale(p *pane, f facts) []string {
 	want := map[string]bool{}
 	for k, i := range p.base.keys {
-		if part := h.world.parts[k]; part > f.from && part <= p.n && part >= f.conf.since && h.world.objects[k].id != i {
+		if part := h.world.parts[k]; part > f.from && part >= f.conf.since && h.world.objects[k].id != i {
 			want[k] = true
 		}
 	}
