@@ -21,7 +21,7 @@ import (
 //
 //  1. A replica whose configuration is not the newest leaves a free lease alone
 //     until nobody has taken it for a grace: two lease times, or three triggers
-//     if that is longer.
+//     if that is longer, and maxGrace at most.
 //  2. It gives up a lease that it has once for each newest registration, between
 //     two steps, so that a replica with the newer file takes over. Where none is
 //     there, it leads again after the grace, and goes on leading.
@@ -50,6 +50,10 @@ type order struct {
 	}
 }
 
+// maxGrace bounds the grace of pipelines with rare triggers: whoever stands by
+// asks for the lease every third of its time, however rare they are.
+const maxGrace = 15 * time.Minute
+
 // freeLease is a lease that was seen to be free.
 type freeLease struct {
 	epoch int64
@@ -59,7 +63,7 @@ type freeLease struct {
 func (a *App) newOrder(p *Pipe, every time.Duration) *order {
 	o := &order{
 		state: a.State, pipeline: p.Config.Name, replica: a.options.Replica, hash: p.Hash, registers: !a.OnlyRebuilds(),
-		grace: max(2*a.options.LeaseTTL, 3*every), log: a.Log.With(zap.String("pipeline", p.Config.Name)),
+		grace: max(2*a.options.LeaseTTL, min(3*every, maxGrace)), log: a.Log.With(zap.String("pipeline", p.Config.Name)),
 	}
 	o.mu.free = map[watermark.Role]freeLease{}
 	return o
