@@ -111,6 +111,7 @@ func Builtins() map[string]Builder {
 		{Name: "theta", MinArgs: 1, MaxArgs: 1, Options: []string{"nominal", "output"}, Build: buildTheta},
 		{Name: "quantile", MinArgs: 1, MaxArgs: 1, Options: []string{"q", "relative_error"}, Build: buildQuantile},
 		{Name: "histogram", MinArgs: 1, MaxArgs: 1, Options: []string{"boundaries", "relative_error"}, Build: buildHistogram},
+		{Name: "bloom", MinArgs: 1, MaxArgs: 1, Options: []string{"expected", "fpp"}, Build: buildBloom},
 	}
 	out := make(map[string]Builder, len(list))
 	for _, b := range list {

@@ -149,6 +149,8 @@ func TestSketchOptions(t *testing.T) {
 		{"histogram", options("boundaries", 3), "option boundaries: want a list of 1 to 1000 numbers, got 3"},
 		{"histogram", options("boundaries", []any{1, 1}), "option boundaries: want finite numbers in ascending order, got 1"},
 		{"histogram", options("boundaries", []any{1}, "relative_error", 0.1), "options boundaries and relative_error: want one of them"},
+		{"bloom", options("expected", 0), "option expected: want 1 to 10000000, got 0"},
+		{"bloom", options("fpp", 1), "option fpp: want 0.000000001 to 0.5, got 1"},
 		{"distinct", options("k", 3), "unknown option k, it takes output, precision"},
 	} {
 		_, err := combine.Builtins()[c.fn].New(c.p, []column.Type{column.Of(column.Int64)})

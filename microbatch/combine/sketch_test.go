@@ -34,6 +34,8 @@ func sketches(t testing.TB) []combine.Fn {
 			build(t, "distinct", combine.Params{}, typ),
 			build(t, "distinct", options("precision", 4), typ),
 			build(t, "distinct", options("precision", 5, "output", "sketch"), typ),
+			build(t, "bloom", options("expected", 1, "fpp", 0.5), typ),
+			build(t, "bloom", options("expected", 20), typ),
 			build(t, "theta", combine.Params{}, typ),
 			build(t, "theta", options("nominal", 16), typ),
 			build(t, "theta", options("nominal", 32, "output", "sketch"), typ))
