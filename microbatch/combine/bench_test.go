@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
@@ -138,7 +139,11 @@ func accumulate(t testing.TB, fn combine.Fn, args ...*column.Vector) []byte {
 	n := args[0].Len()
 	col := fn.NewColumn()
 	col.Grow(1)
-	if err := col.Add(&combine.Input{Groups: make([]uint32, n), Rows: all(n), Args: args, Order: ranks(n)}); err != nil {
+	order := make(times, n)
+	for i := range order {
+		order[i] = time.Unix(int64(i), 0)
+	}
+	if err := col.Add(&combine.Input{Groups: make([]uint32, n), Rows: all(n), Args: args, Order: order}); err != nil {
 		t.Fatal(err)
 	}
 	return col.AppendAcc(nil, 0)

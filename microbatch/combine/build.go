@@ -19,12 +19,18 @@ type Params struct {
 	// output, and the fields of a sub-entity in output order.
 	By     string
 	Fields []Sub
+	// Deletes: records may delete their sub-entity. The argument after the
+	// sub-key, a boolean, says which; null says nothing.
+	Deletes bool
 }
 
 // Sub is a field of a sub-entity.
 type Sub struct {
 	Name string
 	Fn   Fn
+	// Filtered: the argument before those of Fn, a boolean, says which records
+	// the field takes; null takes none.
+	Filtered bool
 }
 
 // Builder makes Fns of one name.
@@ -61,8 +67,8 @@ func (b Builder) New(p Params, args []column.Type) (Fn, error) {
 	if err := b.Accepts(p, len(args)); err != nil {
 		return nil, err
 	}
-	if b.Name != "collect" && (p.By != "" || len(p.Fields) > 0) {
-		return nil, fmt.Errorf("%s: by and fields belong to collect", b.Name)
+	if b.Name != "collect" && (p.By != "" || len(p.Fields) > 0 || p.Deletes) {
+		return nil, fmt.Errorf("%s: by, fields and deletes belong to collect", b.Name)
 	}
 	fn, err := b.Build(p, args)
 	if err != nil {

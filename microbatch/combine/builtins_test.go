@@ -246,7 +246,7 @@ func TestBuildErrors(t *testing.T) {
 		{"bad nulls", "latest", option("nulls", "drop"), []column.Type{s}, "latest: option nulls: want skip or keep, got drop"},
 		{"bad cap", "set", option("cap", 0), []column.Type{s}, "set: option cap: want 1 to 1048576, got 0"},
 		{"cap is text", "set", option("cap", "x"), []column.Type{s}, "set: option cap: want an integer, got x"},
-		{"by elsewhere", "min", combine.Params{By: "a"}, []column.Type{s}, "min: by and fields belong to collect"},
+		{"by elsewhere", "min", combine.Params{By: "a"}, []column.Type{s}, "min: by, fields and deletes belong to collect"},
 		{"no by", "collect", combine.Params{}, []column.Type{s}, "collect: by: want the name of the sub-key"},
 		{"no fields", "collect", combine.Params{By: "a"}, []column.Type{s}, "collect: fields: want at least one"},
 		{"name taken", "collect", combine.Params{By: "n", Fields: []combine.Sub{sub}}, []column.Type{s}, `collect: fields: name "n" is empty or taken`},

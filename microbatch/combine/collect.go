@@ -16,13 +16,22 @@ import (
 // sub-key take no part. Extracted, it is a list of structs in the order of the
 // sub-key: the sub-key under its own name, then the fields.
 //
-// Its arguments are the sub-key, then each field's arguments in turn. Its
-// accumulator is a sequence in strictly ascending order of sub-key: the tuple
-// encoding of the sub-key, then for each field the length of its accumulator
-// as a uvarint and the accumulator.
+// With deletes, the newest record of a sub-entity that says whether it deletes
+// decides whether the list has it; of equally new ones a delete wins. A delete
+// hides and forgets nothing, and adds nothing to the fields.
+//
+// Its arguments are the sub-key; with deletes, the verdict of each record, a
+// boolean; then for each field, if it is filtered, whether it takes the record,
+// a boolean, and the field's own arguments. Its accumulator is a sequence in
+// strictly ascending order of sub-key: the tuple encoding of the sub-key; then,
+// with deletes before all fields, the length of a part as a uvarint and the
+// part. That of a field is its accumulator. That of deletes is nothing while
+// there is no verdict, else the tuple encodings of the event time and of the
+// greatest verdict of the newest records with one.
 type collectFn struct {
 	base
-	fields []Sub
+	fields  []Sub
+	deletes bool
 }
 
 func buildCollect(p Params, args []column.Type) (Fn, error) {
@@ -39,11 +48,24 @@ func buildCollect(p Params, args []column.Type) (Fn, error) {
 	parts := []string{"by=" + repr(args[0])}
 	out := []column.Field{{Name: p.By, Type: args[0]}}
 	rest := args[1:]
+	if p.Deletes {
+		var err error
+		if rest, err = takeBool(rest); err != nil {
+			return nil, fmt.Errorf("deletes: %w", err)
+		}
+		parts = append(parts, "deletes")
+	}
 	for _, s := range p.Fields {
 		if names[s.Name] || s.Name == "" {
 			return nil, fmt.Errorf("fields: name %q is empty or taken", s.Name)
 		}
 		names[s.Name] = true
+		if s.Filtered {
+			var err error
+			if rest, err = takeBool(rest); err != nil {
+				return nil, fmt.Errorf("field %s: its filter: %w", s.Name, err)
+			}
+		}
 		want := s.Fn.Args()
 		if len(rest) < len(want) {
 			return nil, fmt.Errorf("field %s: %d arguments given, it takes %d", s.Name, len(rest), len(want))
@@ -64,11 +86,22 @@ func buildCollect(p Params, args []column.Type) (Fn, error) {
 		return nil, fmt.Errorf("%d arguments belong to no field", len(rest))
 	}
 	b := base{id: typeID("collect", parts...), class: class, args: args, out: column.ListOf(column.StructOf(out...))}
-	return &collectFn{base: b, fields: p.Fields}, nil
+	return &collectFn{base: b, fields: p.Fields, deletes: p.Deletes}, nil
+}
+
+// takeBool takes a boolean off the front of arguments.
+func takeBool(args []column.Type) (rest []column.Type, err error) {
+	switch {
+	case len(args) == 0:
+		return nil, errors.New("no argument given")
+	case args[0].Kind != column.Bool && args[0].Kind != column.Null:
+		return nil, fmt.Errorf("%s is not a boolean", args[0])
+	}
+	return args[1:], nil
 }
 
 func (f *collectFn) NewColumn() Column {
-	c := &collectColumn{members: newMembers(), fn: f}
+	c := &collectColumn{members: newMembers(), fn: f, verdicts: choice{before: greater}}
 	for _, s := range f.fields {
 		c.subs = append(c.subs, s.Fn.NewColumn())
 	}
@@ -77,6 +110,12 @@ func (f *collectFn) NewColumn() Column {
 
 func (f *collectFn) Validate(acc []byte) error {
 	err := f.walk(acc, nil, func(j int, sub []byte) error {
+		if j == verdictPart {
+			if err := checkVerdict(sub); err != nil {
+				return fmt.Errorf("deletes: %w", err)
+			}
+			return nil
+		}
 		if err := f.fields[j].Fn.Validate(sub); err != nil {
 			return fmt.Errorf("field %s: %w", f.fields[j].Name, err)
 		}
@@ -88,8 +127,30 @@ func (f *collectFn) Validate(acc []byte) error {
 	return nil
 }
 
-// walk calls entry for each sub-key and field for each accumulator after it.
-func (f *collectFn) walk(acc []byte, entry func(key []byte), field func(j int, sub []byte) error) error {
+// verdictPart stands for the part of deletes among the numbers of fields.
+const verdictPart = -1
+
+// checkVerdict says whether b is an event time and a boolean, or nothing.
+func checkVerdict(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	at, flag := column.Of(column.Timestamp), column.Of(column.Bool)
+	rest, err := tuple.Check(b, &at)
+	if err != nil {
+		return err
+	}
+	return checkValue(rest, &flag, false)
+}
+
+func greater(a, b []byte) bool { return bytes.Compare(a, b) > 0 }
+
+// walk calls entry for each sub-key and part for each part after it.
+func (f *collectFn) walk(acc []byte, entry func(key []byte), part func(j int, sub []byte) error) error {
+	first := 0
+	if f.deletes {
+		first = verdictPart
+	}
 	var last []byte
 	for len(acc) > 0 {
 		rest, err := tuple.Check(acc, &f.args[0])
@@ -107,7 +168,7 @@ func (f *collectFn) walk(acc []byte, entry func(key []byte), field func(j int, s
 			entry(key)
 		}
 		last, acc = key, rest
-		for j := range f.fields {
+		for j := first; j < len(f.fields); j++ {
 			n, rest, err := uvarint(acc)
 			if err != nil {
 				return err
@@ -115,7 +176,7 @@ func (f *collectFn) walk(acc []byte, entry func(key []byte), field func(j int, s
 			if n > uint64(len(rest)) {
 				return errors.New("field is cut short")
 			}
-			if err := field(j, rest[:n]); err != nil {
+			if err := part(j, rest[:n]); err != nil {
 				return err
 			}
 			acc = rest[n:]
@@ -126,22 +187,25 @@ func (f *collectFn) walk(acc []byte, entry func(key []byte), field func(j int, s
 
 type collectColumn struct {
 	members
-	fn     *collectFn
-	subs   []Column // their groups are the ids of members
-	groups []uint32
-	rows   []int32
-	acc    []byte
+	fn       *collectFn
+	subs     []Column // their groups are the ids of members
+	verdicts choice   // likewise; only with deletes
+	groups   []uint32
+	rows     []int32 // that a field takes, unless it is filtered
+	chosen   []int32
+	acc      []byte
 }
 
 func (c *collectColumn) Reset() {
 	c.members.Reset()
+	c.verdicts.Reset()
 	for _, s := range c.subs {
 		s.Reset()
 	}
 }
 
 func (c *collectColumn) Bytes() int64 {
-	n := c.members.Bytes() + int64(4*(cap(c.groups)+cap(c.rows))+cap(c.acc))
+	n := c.members.Bytes() + c.verdicts.Bytes() + int64(4*(cap(c.groups)+cap(c.rows)+cap(c.chosen))+cap(c.acc))
 	for _, s := range c.subs {
 		n += s.Bytes()
 	}
@@ -152,7 +216,7 @@ func (c *collectColumn) Add(in *Input) error {
 	if err := c.fn.checkArgs(in); err != nil {
 		return err
 	}
-	by := in.Args[0]
+	by, args := in.Args[0], in.Args[1:]
 	c.groups = grow(c.groups[:0], len(in.Groups))
 	c.rows = c.rows[:0]
 	for _, i := range in.Rows {
@@ -161,16 +225,65 @@ func (c *collectColumn) Add(in *Input) error {
 			c.rows = append(c.rows, i)
 		}
 	}
-	args := in.Args[1:]
+	if c.fn.deletes {
+		if err := c.judge(args[0], in.Order); err != nil {
+			return fmt.Errorf("%s: deletes: %w", c.fn.id, err)
+		}
+		args = args[1:]
+	}
 	for j, s := range c.subs {
-		n := len(c.fn.fields[j].Fn.Args())
+		rows, field := c.rows, &c.fn.fields[j]
+		if field.Filtered {
+			rows = c.take(args[0])
+			args = args[1:]
+		}
+		n := len(field.Fn.Args())
 		s.Grow(c.ids.Len())
-		if err := s.Add(&Input{Groups: c.groups, Rows: c.rows, Args: args[:n], Order: in.Order}); err != nil {
-			return fmt.Errorf("field %s: %w", c.fn.fields[j].Name, err)
+		if err := s.Add(&Input{Groups: c.groups, Rows: rows, Args: args[:n], Order: in.Order}); err != nil {
+			return fmt.Errorf("field %s: %w", field.Name, err)
 		}
 		args = args[n:]
 	}
 	return nil
+}
+
+// judge offers the verdicts of the rows and leaves those rows that do not
+// delete.
+func (c *collectColumn) judge(verdict *column.Vector, order Order) error {
+	c.verdicts.Grow(c.ids.Len())
+	alive := c.rows[:0]
+	for _, i := range c.rows {
+		if verdict.Null(int(i)) {
+			alive = append(alive, i)
+			continue
+		}
+		if order == nil {
+			return errors.New("records have no order")
+		}
+		rank := order.Rank(int(i))
+		rest, err := tuple.Skip(rank)
+		if err != nil {
+			return fmt.Errorf("read the event time of rank %x: %w", rank, err)
+		}
+		c.acc = tuple.AppendBool(append(c.acc[:0], rank[:len(rank)-len(rest)]...), verdict.Bools[i])
+		c.verdicts.offer(c.groups[i], c.acc)
+		if !verdict.Bools[i] {
+			alive = append(alive, i)
+		}
+	}
+	c.rows = alive
+	return nil
+}
+
+// take returns the rows that a filter is true of.
+func (c *collectColumn) take(filter *column.Vector) []int32 {
+	c.chosen = c.chosen[:0]
+	for _, i := range c.rows {
+		if !filter.Null(int(i)) && filter.Bools[i] {
+			c.chosen = append(c.chosen, i)
+		}
+	}
+	return c.chosen
 }
 
 func (c *collectColumn) Merge(g uint32, acc []byte) error {
@@ -180,29 +293,54 @@ func (c *collectColumn) Merge(g uint32, acc []byte) error {
 	id := uint32(0)
 	return c.fn.walk(acc, func(key []byte) {
 		id, _ = c.put(g, append(c.begin(g), key...))
+		if c.fn.deletes {
+			c.verdicts.Grow(c.ids.Len())
+		}
 		for _, s := range c.subs {
 			s.Grow(c.ids.Len())
 		}
-	}, func(j int, sub []byte) error { return c.subs[j].Merge(id, sub) })
+	}, func(j int, sub []byte) error {
+		if j != verdictPart {
+			return c.subs[j].Merge(id, sub)
+		}
+		if len(sub) > 0 {
+			c.verdicts.offer(id, sub)
+		}
+		return nil
+	})
 }
 
 func (c *collectColumn) AppendAcc(dst []byte, g uint32) []byte {
+	part := func(b []byte) { dst = append(binary.AppendUvarint(dst, uint64(len(b))), b...) }
 	for _, id := range c.sorted(g) {
 		dst = append(dst, c.member(id)...)
+		if c.fn.deletes {
+			part(c.verdicts.get(id))
+		}
 		for _, s := range c.subs {
 			c.acc = s.AppendAcc(c.acc[:0], id)
-			dst = append(binary.AppendUvarint(dst, uint64(len(c.acc))), c.acc...)
+			part(c.acc)
 		}
 	}
 	return dst
 }
 
-func (c *collectColumn) Extract(g uint32, dst *column.Vector) error {
-	if c.n[g] == 0 {
-		dst.AppendNull()
-		return nil
+// deleted says whether the newest verdict on a member was a delete.
+func (c *collectColumn) deleted(id uint32) bool {
+	if !c.fn.deletes {
+		return false
 	}
+	have := c.verdicts.get(id)
+	return have != nil && tuple.IsTrue(have[len(have)-1:])
+}
+
+func (c *collectColumn) Extract(g uint32, dst *column.Vector) error {
+	none := true
 	for _, id := range c.sorted(g) {
+		if c.deleted(id) {
+			continue
+		}
+		none = false
 		if _, err := tuple.Decode(c.member(id), dst.Elem.Fields[0]); err != nil {
 			return err
 		}
@@ -213,6 +351,10 @@ func (c *collectColumn) Extract(g uint32, dst *column.Vector) error {
 		}
 		dst.Elem.EndStruct()
 	}
-	dst.EndList()
+	if none {
+		dst.AppendNull()
+	} else {
+		dst.EndList()
+	}
 	return nil
 }

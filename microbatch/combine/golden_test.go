@@ -12,6 +12,12 @@ import (
 	"github.com/deltad/deltad/microbatch/combine"
 )
 
+type goldenCase struct {
+	name string
+	fn   combine.Fn
+	args []*column.Vector
+}
+
 // TestGoldenExactAccumulators: the bytes of stored accumulators never change
 // under one type id.
 func TestGoldenExactAccumulators(t *testing.T) {
@@ -24,11 +30,7 @@ func TestGoldenExactAccumulators(t *testing.T) {
 	bools.AppendBool(true)
 	bools.AppendBool(false)
 	population := option("population", true)
-	cases := []struct {
-		name string
-		fn   combine.Fn
-		args []*column.Vector
-	}{
+	cases := []goldenCase{
 		{"variance of ints", build(t, "variance", none, i64), []*column.Vector{ints(-3, 5, math.MinInt64)}},
 		{"variance of floats", build(t, "variance", population, f64), []*column.Vector{floats(0.1, -1e300, math.SmallestNonzeroFloat64)}},
 		{"variance of specials", build(t, "variance", none, f64), []*column.Vector{floats(math.NaN(), math.Inf(1), 1)}},
@@ -46,6 +48,13 @@ func TestGoldenExactAccumulators(t *testing.T) {
 		{"counts over its cap", build(t, "counts", option("cap", 1), str), []*column.Vector{texts("b", "a", "b")}},
 		{"mode", build(t, "mode", none, i64), []*column.Vector{ints(2, 2)}},
 		{"median_exact", build(t, "median_exact", none, f64), []*column.Vector{floats(2, 0)}},
+	}
+	for i, fn := range collects(t)[:2] {
+		args := []*column.Vector{texts("x", "y", "x"), flags("yes", "null", "no"), texts("a", "b", "c")}
+		if i == 1 {
+			args = []*column.Vector{args[0], args[1], floats(1, 2, 3), args[2], flags("no", "yes", "yes")}
+		}
+		cases = append(cases, goldenCase{[]string{"collect with deletes", "collect with filters"}[i], fn, args})
 	}
 	var out strings.Builder
 	for _, c := range cases {

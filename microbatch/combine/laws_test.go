@@ -60,7 +60,7 @@ func every(t testing.TB) []combine.Fn {
 	for _, typ := range []column.Type{column.Of(column.Bool), column.Of(column.Null)} {
 		fns = append(fns, build(t, "all_of", combine.Params{}, typ), build(t, "any_of", combine.Params{}, typ))
 	}
-	fns = append(append(fns, momentFns(t)...), lists(t)...)
+	fns = slices.Concat(fns, momentFns(t), lists(t), collects(t))
 	str, dbl := column.Of(column.String), column.Of(column.Float64)
 	latest, sum := build(t, "latest", combine.Params{}, str), build(t, "sum", combine.Params{}, dbl)
 	tags := build(t, "set", option("cap", 2), str)
