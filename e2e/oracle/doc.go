@@ -14,7 +14,7 @@
 //
 // A history is a function of its seed:
 //
-//	go test ./oracle -run TestHistories              300 histories
+//	go test ./oracle -run TestHistories              300 histories, under -race fewer
 //	ORACLE_HISTORIES=2000 go test ./oracle           as many as one likes, from seed ORACLE_FIRST on
 //	ORACLE_SEED=17 go test ./oracle -v               one of them, with its events
 package oracle

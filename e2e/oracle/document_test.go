@@ -46,8 +46,7 @@ func (c *config) deleted(group []*placed) bool {
 
 func (c *config) document(n int, group []*placed, pending map[string]bool) document {
 	doc := document{}
-	for i, k := range c.key {
-		_ = i
+	for _, k := range c.key {
 		doc[k] = group[0].record[k]
 	}
 	for _, f := range c.fields {

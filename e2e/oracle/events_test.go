@@ -53,7 +53,7 @@ func (h *history) event() {
 	}
 }
 
-// do happens, and is counted and told.
+// happens counts an event and tells it.
 func (h *history) happens(kind, format string, args ...any) {
 	h.count(kind)
 	h.note("%s: %s", kind, fmt.Sprintf(format, args...))
@@ -65,7 +65,7 @@ func (h *history) drop(part int, kind string) {
 	if err := h.world.put(h.t.Context(), key, part, h.rows(part)); err != nil {
 		h.fail("put: %v", err)
 	}
-	h.happens(kind, "partition %d, %s: %s", part, id(h.world.objects[key].id), h.tell(h.world.objects[key].id))
+	h.happens(kind, "partition %d, %s: %s", part, h.world.objects[key].id, h.tell(h.world.objects[key].id))
 }
 
 // tell is an object's rows, for people.

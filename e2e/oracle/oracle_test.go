@@ -15,7 +15,7 @@ import (
 // TestHistories lives random histories and holds every version that readers
 // see against the oracle.
 func TestHistories(t *testing.T) {
-	first, last := setting(t, "ORACLE_FIRST", 1), setting(t, "ORACLE_HISTORIES", 300)
+	first, last := setting(t, "ORACLE_FIRST", 1), setting(t, "ORACLE_HISTORIES", usual)
 	last += first - 1
 	if seed := setting(t, "ORACLE_SEED", 0); seed > 0 {
 		first, last = seed, seed

@@ -40,7 +40,6 @@ type pane struct {
 	inputs   map[id]bool
 	want     map[string]answer
 	touched  map[string]bool // keys that the delta holds
-	stale    bool            // what slow readers need cannot be told any more
 }
 
 // gather are the records that a pane over a base sees: what the base read, as

@@ -9,12 +9,9 @@ import (
 )
 
 // record is one line of an object: a value (nil, int64, float64 or string) for
-// each column.
-type record map[string]any
-
-// columns are those that every record has. extra and note are read only by
+// each column. All records have all columns; extra and note are read only by
 // fields that a changed configuration adds.
-var columns = []string{"ad", "bid", "clicks", "country", "extra", "item", "note", "op", "price", "title", "ts", "user", "user_key"}
+type record map[string]any
 
 // line is the record as NDJSON. Its columns come in an order of their own,
 // which must not matter.

@@ -94,7 +94,7 @@ func template(t *testing.T) []byte {
 // state store waits for the disk otherwise.
 func scratch(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "oracle-")
+	dir, err := os.MkdirTemp("/dev/shm", "oracle-") //nolint:usetesting // t.TempDir is on a disk
 	if err != nil {
 		return t.TempDir()
 	}
