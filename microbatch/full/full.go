@@ -20,7 +20,8 @@
 //     collection removes.
 //  5. One rebuild of a pipeline at a time, under a lease of its own; after
 //     losing it nothing more is written. One that died is begun again, under
-//     the same id, by whoever gets the lease next.
+//     the same id, by whoever gets the lease next, or taken as it is if it had
+//     come as far as its manifest. What it left never stands in the way.
 //  6. A scheduled time is used once: not by two replicas, not again after a
 //     restart, not twice or never where the clock changes (see Schedule).
 //  7. A candidate that does not pass the gate is held: the live base stays.

@@ -30,6 +30,9 @@ const rejectedRows = "rejected_rows"
 // make makes a generation under the lease.
 func (r *Rebuilder) make(ctx context.Context, l watermark.Lease, rb watermark.Rebuild, p *progress) (made, error) {
 	p.phase("list", 0)
+	if m, ok, err := r.earlier(ctx, rb); err != nil || ok {
+		return m, err
+	}
 	head, live, err := r.pin(ctx, rb)
 	if err != nil {
 		return made{}, err
@@ -49,7 +52,7 @@ func (r *Rebuilder) make(ctx context.Context, l watermark.Lease, rb watermark.Re
 		total += len(in.Objects)
 	}
 	p.phase("read", int64(total))
-	rd := &reader{Rebuilder: r, cut: cut, builder: r.set.Builder, tell: p.add, out: r.set.Sink, patient: true}
+	rd := &reader{Rebuilder: r, cut: cut, builder: r.set.Builder, tell: p.add, out: attempt{r.set.Sink, l.Epoch}, patient: true}
 	open := rd.builder.Open
 	rd.builder.Open = func(o partition.Object) (blob scan.Blob, paths map[string]string) {
 		r.set.Yield(ctx)
@@ -91,6 +94,11 @@ func (r *Rebuilder) make(ctx context.Context, l watermark.Lease, rb watermark.Re
 	}
 	r.at("gated")
 	ref, err := r.set.Sink.WriteManifest(ctx, m)
+	if errors.Is(err, sink.ErrExists) { // what its maker sent before it died has arrived
+		if m, ok, rerr := r.earlier(ctx, rb); rerr != nil || ok {
+			return m, rerr
+		}
+	}
 	if err != nil {
 		return made{}, err
 	}
@@ -195,7 +203,9 @@ func (r *reader) putState(ctx context.Context, generation, name string, body io.
 		return sink.StateFile{}, err
 	}
 	f := sink.StateFile{Key: sink.FullStateKey(generation, name), Rows: rows, Bytes: size, SHA256: hex.EncodeToString(sum.Sum(nil))}
-	return f, r.out.PutState(ctx, f.Key, body, f.SHA256)
+	var err error
+	f.Key, err = r.out.PutState(ctx, f.Key, body, f.SHA256)
+	return f, err
 }
 
 // gate asks whether the generation may take the place of the live one, and

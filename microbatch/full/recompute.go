@@ -1,6 +1,7 @@
 package full
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,20 +12,35 @@ import (
 	"github.com/deltad/deltad/sink"
 )
 
-// files is where a rebuild puts what it makes; *sink.Sink is one.
+// files is where a rebuild puts what it makes, and returns the key that it has
+// there: an attempt, or nowhere.
 type files interface {
 	PutFull(ctx context.Context, generation, name string, body io.ReadSeeker, sha256 string) (string, error)
-	PutState(ctx context.Context, key string, body io.ReadSeeker, sha256 string) error
+	PutState(ctx context.Context, key string, body io.ReadSeeker, sha256 string) (string, error)
 }
 
-// nowhere keeps nothing.
-type nowhere struct{}
+// nowhere keeps nothing. It has the keys of files that were made before, by
+// what they hash to.
+type nowhere map[string]string
 
-func (nowhere) PutFull(_ context.Context, generation, name string, _ io.ReadSeeker, _ string) (string, error) {
-	return sink.FullKey(generation, name), nil
+func nowhereBut(m sink.Manifest) nowhere {
+	n := nowhere{}
+	for _, f := range m.Files {
+		n[f.SHA256] = f.Key
+	}
+	for _, f := range m.StateFiles() {
+		n[f.SHA256] = f.Key
+	}
+	return n
 }
 
-func (nowhere) PutState(context.Context, string, io.ReadSeeker, string) error { return nil }
+func (n nowhere) PutFull(_ context.Context, generation, name string, _ io.ReadSeeker, sha256 string) (string, error) {
+	return cmp.Or(n[sha256], sink.FullKey(generation, name)), nil
+}
+
+func (n nowhere) PutState(_ context.Context, key string, _ io.ReadSeeker, sha256 string) (string, error) {
+	return cmp.Or(n[sha256], key), nil
+}
 
 // Recompute makes the generation of a manifest again, from exactly the objects
 // that it lists, and writes nothing. It returns a manifest with what that
@@ -43,7 +59,7 @@ func (r *Rebuilder) Recompute(ctx context.Context, m sink.Manifest) (sink.Manife
 	p.phase("read", int64(len(m.Inputs)))
 	again := &Rebuilder{set: r.set}
 	again.set.SkipObjects = false
-	rd := &reader{Rebuilder: again, cut: m.Cut.Time, builder: r.set.Builder, tell: p.add, out: nowhere{}}
+	rd := &reader{Rebuilder: again, cut: m.Cut.Time, builder: r.set.Builder, tell: p.add, out: nowhereBut(m)}
 	g, err := rd.read(ctx, inputs)
 	if err != nil {
 		return sink.Manifest{}, fmt.Errorf("recompute base %s: %w", m.RunID, err)
