@@ -195,10 +195,14 @@ func FindPane(ctx context.Context, st store.Store, runID string) (Ref, Manifest,
 	return f.ref, f.m, err
 }
 
-// FindFull is the manifest of a generation, if one was written: its hash is what its bytes have, and whether anything ever named it is not
-// known. If there is none, it is store.ErrNotFound.
-func (s *Sink) FindFull(ctx context.Context, generation string) (Ref, Manifest, error) {
-	return FindManifest(ctx, s.st, FullKey(generation, "manifest.json"))
+// FindFull is the manifest of a generation; ok says that one was written. Its hash is what its bytes have, and whether anything ever named
+// it is not known.
+func (s *Sink) FindFull(ctx context.Context, generation string) (ref Ref, m Manifest, ok bool, err error) {
+	ref, m, err = FindManifest(ctx, s.st, FullKey(generation, "manifest.json"))
+	if errors.Is(err, store.ErrNotFound) {
+		return Ref{}, Manifest{}, false, nil
+	}
+	return ref, m, err == nil, err
 }
 
 // FindManifest is the manifest at a key, of a pane or of a base, in a store rooted at the output: its hash is what its bytes have, and

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/deltad/deltad/sink"
-	"github.com/deltad/deltad/store"
 	"github.com/deltad/deltad/watermark"
 )
 
@@ -57,12 +56,12 @@ func (a attempt) own(name string) string {
 // earlier is the generation as an attempt before this one has left it, if it
 // came as far as the manifest: all of it is there, and it asked the gate.
 func (r *Rebuilder) earlier(ctx context.Context, rb watermark.Rebuild) (m made, ok bool, err error) {
-	m.ref, m.manifest, err = r.set.Sink.FindFull(ctx, rb.ID)
+	m.ref, m.manifest, ok, err = r.set.Sink.FindFull(ctx, rb.ID)
 	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return made{}, false, nil
 	case err != nil:
 		return made{}, false, fmt.Errorf("look for an earlier attempt: %w", err)
+	case !ok:
+		return made{}, false, nil
 	case m.manifest.ConfigHash != r.set.ConfigHash:
 		return made{}, false, fmt.Errorf("%s was made with another configuration, by a process that died before it told so: this rebuild cannot end, ask for another", m.ref.Manifest)
 	}
