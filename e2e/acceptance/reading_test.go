@@ -50,6 +50,7 @@ func (b *bench) remove(key string) {
 // TestReadingBaseAndDelta verifies, explains and compares an index of base and
 // delta on real servers, whole and damaged.
 func TestReadingBaseAndDelta(t *testing.T) {
+	t.Parallel()
 	each(t, setup{window: "{size: 10m}"}, func(t *testing.T, b *bench) {
 		text, err := os.ReadFile(b.config)
 		if err != nil {

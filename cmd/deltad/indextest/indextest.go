@@ -147,6 +147,15 @@ func (x *Index) Step(clock string, want microbatch.Outcome) {
 	}
 }
 
+// Once takes one step and returns how it ended.
+func (x *Index) Once(now time.Time) microbatch.Report {
+	x.Clock = now
+	return x.p.Once(x.t.Context(), now, microbatch.StepOptions{})
+}
+
+// Restart lets go of everything that the pipeline remembers.
+func (x *Index) Restart() { x.p = x.Pipeline() }
+
 // Rebuild makes a full index that waits to be promoted.
 func (x *Index) Rebuild() watermark.Rebuild {
 	x.t.Helper()
