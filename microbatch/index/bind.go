@@ -63,8 +63,11 @@ func (p *Program) Bind(types []column.Type) (*Bound, error) {
 		}
 	}
 	for _, f := range p.fields {
-		if err := b.checkFilter(f.where); err != nil {
-			errs = append(errs, fmt.Errorf("index.fields.%s.where: %w", f.Name, err))
+		exprs, names := f.collect.all(f.FieldSpec)
+		for i, e := range append(exprs, f.where) {
+			if err := b.checkFilter(e); err != nil {
+				errs = append(errs, fmt.Errorf("index.fields.%s.%s: %w", f.Name, append(names, "where")[i], err))
+			}
 		}
 	}
 	return b, errors.Join(errs...)
@@ -83,13 +86,19 @@ func (b *Bound) build(f FieldSpec) (combine.Fn, error) {
 	params := combine.Params{Options: f.Params}
 	args := b.argTypes(f)
 	if f.Fn == collectFn {
-		params.By = f.Args[0]
+		params.By, params.Deletes = f.Args[0], f.DeleteWhen != ""
+		if params.Deletes {
+			args = append(args, column.Of(column.Bool))
+		}
 		for _, s := range f.Fields {
 			fn, err := b.build(s)
 			if err != nil {
 				return nil, fmt.Errorf("fields.%s: %w", s.Name, err)
 			}
-			params.Fields = append(params.Fields, combine.Sub{Name: s.Name, Fn: fn})
+			params.Fields = append(params.Fields, combine.Sub{Name: s.Name, Fn: fn, Filtered: s.Where != ""})
+			if s.Where != "" {
+				args = append(args, column.Of(column.Bool))
+			}
 			args = append(args, b.argTypes(s)...)
 		}
 	}

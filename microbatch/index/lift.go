@@ -53,9 +53,36 @@ type Lifter struct {
 
 // lifted is one fn of the shape with what it reads.
 type lifted struct {
-	args    []int // columns
+	args    []int // columns, or computed ones as their complement
 	where   *compiled
 	whereAt []int
+	// computed are columns that a collect reads and no object has.
+	computed []computed
+}
+
+// computed is an expression over records as a column of booleans.
+type computed struct {
+	name   string
+	expr   *compiled
+	at     []int
+	values *column.Vector
+}
+
+// fill computes the column for the rows; others are null.
+func (c *computed) fill(batch *column.Batch, rows []int32) error {
+	v := c.values
+	v.Bools = append(v.Bools[:0], make([]bool, batch.Len)...)
+	v.Valid = append(v.Valid[:0], make([]bool, batch.Len)...)
+	v.SetLen(batch.Len)
+	for _, i := range rows {
+		set(c.expr, c.at, batch, int(i))
+		yes, known, err := c.expr.truth()
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		v.Bools[i], v.Valid[i] = yes, known
+	}
+	return nil
 }
 
 // tri is the value of delete_when for a record.
@@ -83,8 +110,10 @@ func (b *Bound) NewLifter(t *table.Table, start time.Time) (*Lifter, error) {
 	for _, i := range b.folded {
 		f := &b.program.fields[i]
 		var lf lifted
-		lf.args = b.argColumns(f.FieldSpec)
 		if lf.where, lf.whereAt, err = l.filter(f.where); err != nil {
+			return nil, err
+		}
+		if err := l.arguments(&lf, f); err != nil {
 			return nil, err
 		}
 		l.fields = append(l.fields, lf)
@@ -92,17 +121,46 @@ func (b *Bound) NewLifter(t *table.Table, start time.Time) (*Lifter, error) {
 	return l, nil
 }
 
-// argColumns are the columns of a fn's arguments, collect's sub-fields after
-// its by column.
+// arguments finds the columns of a fn's arguments: for a collect the by column,
+// the verdicts if it deletes, then for each sub-field its filter if it has one
+// and its own columns.
+func (l *Lifter) arguments(lf *lifted, f *field) error {
+	compute := func(e *expression, name string) error {
+		if e == nil {
+			return nil
+		}
+		c, at, err := l.filter(e)
+		if err != nil {
+			return err
+		}
+		lf.args = append(lf.args, ^len(lf.computed))
+		lf.computed = append(lf.computed, computed{name: name, expr: c, at: at, values: column.New(column.Of(column.Bool))})
+		return nil
+	}
+	lf.args = append(lf.args, l.bound.argColumns(f.FieldSpec)...)
+	if f.Fn != collectFn {
+		return nil
+	}
+	exprs, names := f.collect.all(f.FieldSpec)
+	if err := compute(exprs[0], names[0]); err != nil {
+		return err
+	}
+	for i, sub := range f.Fields {
+		if err := compute(exprs[i+1], names[i+1]); err != nil {
+			return err
+		}
+		lf.args = append(lf.args, l.bound.argColumns(sub)...)
+	}
+	return nil
+}
+
+// argColumns are the columns that a fn's own arguments name.
 func (b *Bound) argColumns(f FieldSpec) []int {
 	var at []int
 	for _, a := range f.Args {
 		if a != wholeRecord {
 			at = append(at, b.program.column(a))
 		}
-	}
-	for _, s := range f.Fields {
-		at = append(at, b.argColumns(s)...)
 	}
 	return at
 }
@@ -279,30 +337,45 @@ func (l *Lifter) fold(batch *column.Batch) error {
 			l.alive = append(l.alive, i)
 		}
 	}
-	for n, f := range l.fields {
+	for n := range l.fields {
 		in.Rows, in.Args = l.alive, in.Args[:0]
-		for _, c := range f.args {
-			in.Args = append(in.Args, batch.Columns[c])
-		}
-		if f.where != nil {
-			l.sub = l.sub[:0]
-			for _, i := range l.alive {
-				set(f.where, f.whereAt, batch, int(i))
-				yes, _, err := f.where.truth()
-				if err != nil {
-					return fmt.Errorf("field %s: where: %w", l.bound.program.fields[l.bound.folded[n]].Name, err)
-				}
-				if yes {
-					l.sub = append(l.sub, i)
-				}
-			}
-			in.Rows = l.sub
-		}
-		if err := columns[n+1].Add(&in); err != nil {
+		err := l.foldField(&l.fields[n], columns[n+1], batch, &in)
+		if err != nil {
 			return fmt.Errorf("field %s: %w", l.bound.program.fields[l.bound.folded[n]].Name, err)
 		}
 	}
 	return nil
+}
+
+// foldField adds those rows of in that the field takes to its column.
+func (l *Lifter) foldField(f *lifted, into combine.Column, batch *column.Batch, in *combine.Input) error {
+	if f.where != nil {
+		l.sub = l.sub[:0]
+		for _, i := range l.alive {
+			set(f.where, f.whereAt, batch, int(i))
+			yes, _, err := f.where.truth()
+			if err != nil {
+				return fmt.Errorf("where: %w", err)
+			}
+			if yes {
+				l.sub = append(l.sub, i)
+			}
+		}
+		in.Rows = l.sub
+	}
+	for k := range f.computed {
+		if err := f.computed[k].fill(batch, in.Rows); err != nil {
+			return err
+		}
+	}
+	for _, c := range f.args {
+		if c < 0 {
+			in.Args = append(in.Args, f.computed[^c].values)
+		} else {
+			in.Args = append(in.Args, batch.Columns[c])
+		}
+	}
+	return into.Add(in)
 }
 
 // verdicts are the delete verdicts as the register's argument: a nullable

@@ -34,10 +34,26 @@ type field struct {
 	FieldSpec
 	where   *expression
 	derived *expression
+	collect collectExprs
+}
+
+// collectExprs are the expressions within a collect.
+type collectExprs struct {
+	deletes *expression
+	where   []*expression // of each sub-field; nil takes every record
+}
+
+// all lists them with their names for messages.
+func (c collectExprs) all(f FieldSpec) (exprs []*expression, names []string) {
+	exprs, names = append(exprs, c.deletes), append(names, "delete_when")
+	for i, e := range c.where {
+		exprs, names = append(exprs, e), append(names, "fields."+f.Fields[i].Name+".where")
+	}
+	return exprs, names
 }
 
 // numericFns need numbers; text formats parse their columns as such.
-var numericFns = []string{"sum", "mean", "variance", "stddev", "quantile", "median", "histogram"}
+var numericFns = []string{"sum", "mean", "variance", "stddev", "covariance", "median_exact", "quantile", "median", "histogram"}
 
 // Compile checks a Spec against the combine fns there are. It reports every
 // problem, each naming its field.
@@ -99,7 +115,14 @@ func (p *Program) field(f FieldSpec, seen map[string]bool, errs *[]error) {
 		return
 	}
 	p.readArgs(f, f.Optional)
-	p.fields = append(p.fields, field{FieldSpec: f, where: p.filter(where+".where", f.Where, errs)})
+	out := field{FieldSpec: f, where: p.filter(where+".where", f.Where, errs)}
+	if f.Fn == collectFn {
+		out.collect.deletes = p.filter(where+".delete_when", f.DeleteWhen, errs)
+		for _, sub := range f.Fields {
+			out.collect.where = append(out.collect.where, p.filter(where+".fields."+sub.Name+".where", sub.Where, errs))
+		}
+	}
+	p.fields = append(p.fields, out)
 }
 
 func (p *Program) checkFn(where string, f FieldSpec) error {
@@ -113,6 +136,9 @@ func (p *Program) checkFn(where string, f FieldSpec) error {
 	if f.Fn == collectFn && len(f.Args) != 1 {
 		return fmt.Errorf("%s: collect needs exactly one column in by", where)
 	}
+	if f.Fn != collectFn && f.DeleteWhen != "" {
+		return fmt.Errorf("%s: delete_when belongs to collect", where)
+	}
 	columns := slices.DeleteFunc(slices.Clone(f.Args), func(a string) bool { return a == wholeRecord })
 	if err := builder.Accepts(combine.Params{Options: f.Params}, len(columns)); err != nil {
 		return fmt.Errorf("%s: %w", where, err)
@@ -120,6 +146,11 @@ func (p *Program) checkFn(where string, f FieldSpec) error {
 	for _, sub := range f.Fields {
 		if sub.Fn == collectFn || sub.Expr != "" {
 			return fmt.Errorf("%s.fields.%s: only combine fns over columns can stand inside collect", where, sub.Name)
+		}
+		if sub.Over != 0 {
+			// A list has one window: else an entry would exist for one field
+			// and not for another.
+			return fmt.Errorf("%s.fields.%s: over belongs to the collect, for all its fields", where, sub.Name)
 		}
 		if err := p.checkFn(where+".fields."+sub.Name, sub); err != nil {
 			return err

@@ -62,6 +62,9 @@ type FieldSpec struct {
 	Optional bool `json:"optional,omitempty"`
 	// Fields are the sub-fields of collect; Args[0] is then its "by" column.
 	Fields []FieldSpec `json:"fields,omitempty"`
+	// DeleteWhen says of a record that it deletes its sub-entity of a collect;
+	// empty means never.
+	DeleteWhen string `json:"delete_when,omitempty"`
 	// Expr is an expression over extracted fields; Fn is then empty.
 	Expr string `json:"expr,omitempty"`
 }

@@ -88,7 +88,7 @@ func fieldSpec(f configs.Field) index.FieldSpec {
 		out.Expr = f.Expr
 		return out
 	}
-	out.Fn, out.Args, out.Params = f.Fn, f.Args(), f.Options()
+	out.Fn, out.Args, out.Params, out.DeleteWhen = f.Fn, f.Args(), f.Options(), f.DeleteWhen
 	for _, sub := range f.Fields {
 		out.Fields = append(out.Fields, fieldSpec(sub))
 	}
