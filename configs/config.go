@@ -234,9 +234,8 @@ type Field struct {
 	// Expr is the expression of FnExpr.
 	Expr string
 	// By and Fields are of FnCollect: the column that names a sub-entity and
-	// the fields of each, which have neither Over nor Where. DeleteWhen says of
-	// a record whether it deletes its sub-entity; Validate refuses it until
-	// that is built.
+	// the fields of each, which have no Over. DeleteWhen says of a record
+	// whether it deletes its sub-entity.
 	By         []string
 	Fields     []Field
 	DeleteWhen string

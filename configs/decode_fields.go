@@ -13,9 +13,9 @@ import (
 // the keys are written. Whether a fn exists is for Validate.
 func builtins() []string {
 	return []string{
-		FnExpr, FnCollect, FnCount, "sum", "mean", "variance", "stddev", "min", "max", "earliest", "latest",
+		FnExpr, FnCollect, FnCount, "sum", "mean", "variance", "stddev", "covariance", "min", "max", "earliest", "latest",
 		"arg_min", "arg_max", "any", "all_of", "any_of", "set", "distinct", "distinct_exact", "theta",
-		"quantile", "median", "histogram", "top", "newest", "counts", "mode", "bloom", "bitmap",
+		"quantile", "median", "median_exact", "histogram", "top", "newest", "counts", "mode", "bloom", "bitmap",
 	}
 }
 

@@ -126,9 +126,6 @@ func (f Field) validateCollect(ps *Problems, path string, fns Fns) {
 		ps.add(path+".by", "must name exactly one column", got)
 	}
 	validColumns(ps, path+".by", f.By)
-	if f.DeleteWhen != "" {
-		ps.add(path+".delete_when", "must not be set (deletes within a collect are not built yet)", f.DeleteWhen)
-	}
 	if len(f.Fields) == 0 {
 		ps.add(path+".fields", "must hold at least one field", "none")
 	}
@@ -140,9 +137,6 @@ func (f Field) validateCollect(ps *Problems, path string, fns Fns) {
 		if sub.OverSet {
 			ps.add(at+".over", "must be set on the collect, for all its fields", overText(sub))
 			sub.Over = 0
-		}
-		if sub.Where != "" {
-			ps.add(at+".where", "must be set on the collect, for all its fields", sub.Where)
 		}
 		if sub.Fn == FnExpr || sub.Fn == FnCollect {
 			ps.add(at, "must have a combine fn over columns", sub.Fn)

@@ -93,7 +93,7 @@ func additive(f Field) bool {
 	if f.Fn == FnCollect {
 		return slices.ContainsFunc(f.Fields, additive)
 	}
-	return slices.Contains([]string{FnCount, "sum", "mean", "variance", "stddev", "counts", "mode", "histogram", "quantile", "median"}, f.Fn)
+	return slices.Contains([]string{FnCount, "sum", "mean", "variance", "stddev", "covariance", "counts", "mode", "histogram", "quantile", "median", "median_exact"}, f.Fn)
 }
 
 // warnPlaces looks for pipelines that read what another one publishes.

@@ -132,13 +132,13 @@ func Refused(name string) (reason string, ok bool) {
 	const approx = "its result depends on the order and the tree of merges, so a retry or another split changes it; "
 	switch strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(name)) {
 	case "tdigest", "t_digest":
-		return "t-digest: " + approx + "use collect with a count for each value", true
+		return "t-digest: " + approx + "use quantile, whose relative error is stated, or median_exact", true
 	case "kll", "req":
-		return "KLL and REQ draw random numbers: the same input twice gives different bytes; use collect with a count for each value", true
+		return "KLL and REQ draw random numbers: the same input twice gives different bytes; use quantile, whose relative error is stated, or median_exact", true
 	case "misra_gries", "misragries", "frequent_items", "heavy_hitters", "space_saving", "spacesaving":
-		return "Misra–Gries and SpaceSaving: " + approx + "use collect with a count for each item", true
+		return "Misra–Gries and SpaceSaving: " + approx + "use counts, which keeps every item up to its cap", true
 	case "top_by_sum", "top_sum", "topk_by_sum", "top_k_by_sum":
-		return "top by sum: a truncated list loses items whose sum would have grown; use collect with a sum and cut the list where it is read", true
+		return "top by sum: a truncated list loses items whose sum would have grown; use counts with a limit for numbers of records, or collect with a sum and cut the list where it is read", true
 	case "concat", "concatenate", "string_agg", "group_concat", "array_agg", "list_agg", "listagg", "append":
 		return "concatenation depends on the order of records; use set or collect", true
 	case "first", "last", "first_value", "last_value":
@@ -146,7 +146,7 @@ func Refused(name string) (reason string, ok bool) {
 	case "float_sum", "fsum", "kahan_sum", "sum_float", "plain_sum", "approx_sum":
 		return "adding floats one by one depends on their order; use sum, which is exact and rounds once", true
 	case "welford", "var_welford", "m2":
-		return "running mean and M2 are not associative; use sum, which is exact, over the value and over its square", true
+		return "running mean and M2 are not associative; use variance or stddev, which come from exact sums", true
 	case "reservoir", "sample", "reservoir_sample":
 		return "a reservoir is random and depends on the order of records; use any or set", true
 	case "ema", "ewma":
