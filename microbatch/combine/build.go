@@ -116,8 +116,10 @@ func Builtins() map[string]Builder {
 		{Name: "distinct", MinArgs: 1, MaxArgs: 1, Options: []string{"output", "precision"}, Build: buildHLL},
 		{Name: "theta", MinArgs: 1, MaxArgs: 1, Options: []string{"nominal", "output"}, Build: buildTheta},
 		{Name: "quantile", MinArgs: 1, MaxArgs: 1, Options: []string{"q", "relative_error"}, Build: buildQuantile},
+		{Name: "median", MinArgs: 1, MaxArgs: 1, Options: []string{"relative_error"}, Build: buildMedian},
 		{Name: "histogram", MinArgs: 1, MaxArgs: 1, Options: []string{"boundaries", "relative_error"}, Build: buildHistogram},
 		{Name: "bloom", MinArgs: 1, MaxArgs: 1, Options: []string{"expected", "fpp"}, Build: buildBloom},
+		{Name: "bitmap", MinArgs: 1, MaxArgs: 1, Options: []string{"bits"}, Build: buildBitmap},
 	}
 	out := make(map[string]Builder, len(list))
 	for _, b := range list {

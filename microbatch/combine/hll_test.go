@@ -151,6 +151,7 @@ func TestSketchOptions(t *testing.T) {
 		{"histogram", options("boundaries", []any{1}, "relative_error", 0.1), "options boundaries and relative_error: want one of them"},
 		{"bloom", options("expected", 0), "option expected: want 1 to 10000000, got 0"},
 		{"bloom", options("fpp", 1), "option fpp: want 0.000000001 to 0.5, got 1"},
+		{"bitmap", options("bits", 48), "option bits: want 32 or 64, got 48"},
 		{"distinct", options("k", 3), "unknown option k, it takes output, precision"},
 	} {
 		_, err := combine.Builtins()[c.fn].New(c.p, []column.Type{column.Of(column.Int64)})

@@ -1,6 +1,7 @@
 package combine_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/deltad/deltad/microbatch/column"

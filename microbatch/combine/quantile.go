@@ -21,7 +21,7 @@ const DefaultRelativeError = 0.01
 // error: no more than that times the value's magnitude, for every value but NaN
 // and the infinities, which are themselves. Integers, and decimals in units of
 // their scale, below 2^(precision+1) in magnitude are exact. NaN is the greatest
-// value.
+// value. median is the quantile 0.5.
 //
 // Its accumulator is that of bucketColumn, a group, and does not depend on q.
 type quantileFn struct {
@@ -40,13 +40,21 @@ func buildQuantile(p Params, args []column.Type) (Fn, error) {
 	if !ok {
 		return nil, errors.New("option q: want a number from 0 to 1, or a list of them")
 	}
+	return newQuantile("quantile", p, args, q)
+}
+
+func buildMedian(p Params, args []column.Type) (Fn, error) {
+	return newQuantile("median", p, args, 0.5)
+}
+
+func newQuantile(name string, p Params, args []column.Type, q any) (Fn, error) {
 	scale, unit, err := newLogLinear(p, args[0])
 	if err != nil {
 		return nil, err
 	}
 	f := &quantileFn{scale: scale, unit: unit}
 	f.bucketFn = bucketFn{bucketing: scale, base: base{
-		id:    typeID("quantile", repr(args[0]), "precision="+strconv.Itoa(int(scale.precision))),
+		id:    typeID(name, repr(args[0]), "precision="+strconv.Itoa(int(scale.precision))),
 		class: Group, args: args, out: column.Of(column.Float64),
 	}}
 	each, list := q.([]any)

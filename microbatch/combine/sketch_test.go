@@ -42,10 +42,14 @@ func sketches(t testing.TB) []combine.Fn {
 	}
 	for _, typ := range []column.Type{column.Of(column.Null), column.Of(column.Int32), column.Of(column.Float64), column.DecimalOf(9, 2), column.DecimalOf(38, 37)} {
 		fns = append(fns,
+			build(t, "median", combine.Params{}, typ),
 			build(t, "quantile", options("q", 0.5), typ),
 			build(t, "quantile", options("q", []any{0, 0.25, 1}, "relative_error", 0.2), typ),
 			build(t, "histogram", options("relative_error", 0.1), typ),
 			build(t, "histogram", options("boundaries", []any{-1, 0, 0.1, int64(300)}), typ))
+	}
+	for _, typ := range []column.Type{column.Of(column.Null), column.Of(column.Int64)} {
+		fns = append(fns, build(t, "bitmap", combine.Params{}, typ), build(t, "bitmap", options("bits", 32), typ))
 	}
 	return fns
 }
