@@ -450,6 +450,7 @@ func (h *history) checkHeld(r microbatch.Report) {
 		}
 	case c.onGap == "fail":
 		h.count("held: gap")
+		h.want(h.checkGap())
 	default:
 		h.fail("held: %s", r.Why)
 	}

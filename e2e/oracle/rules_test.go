@@ -118,6 +118,28 @@ func (h *history) coverage(c, n, d int, conf *config, p *pane, bases []*base) in
 	return c
 }
 
+// checkGap: a step that on_gap holds would cover more than window.max, without
+// any help of a candidate.
+func (h *history) checkGap() []string {
+	conf := h.rig.config
+	n, ok := h.world.newest(conf.since)
+	if h.live == nil || !ok || n <= h.live.progress {
+		return []string{"held by on_gap although there is nothing to advance to"}
+	}
+	next := &pane{n: n, base: h.live.base, progress: n}
+	next.m.Supports = h.live.m.Supports
+	f := facts{conf: conf, parent: h.live}
+	c := n - max(conf.window, conf.longest())
+	for _, j := range h.wantJumps(next, f, true) {
+		c = min(c, j.from)
+	}
+	strict, _ := h.bases(next, f, true)
+	if c = h.coverage(c, n, conf.longest(), conf, next, strict); n-c <= conf.limit {
+		return []string{fmt.Sprintf("held by on_gap although (%d, %d] is within window.max %d", c, n, conf.limit)}
+	}
+	return nil
+}
+
 // bases are those that a pane has to fit: its own and those still supported. A
 // refinement may keep those whose time has just run out: loose has them too.
 func (h *history) bases(p *pane, f facts, advance bool) (strict, loose []*base) {
