@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/deltad/deltad/cmd/deltad/app"
+	"github.com/deltad/deltad/watermark"
+	"github.com/deltad/deltad/watermark/sqlite"
 )
 
 // newFullRig is a rig whose pipeline has a full index.
@@ -305,4 +307,35 @@ func (r *rig) post(path string, want int) (v map[string]any) {
 		r.t.Fatalf("POST %s: %d, want %d: %v (%v)", path, res.StatusCode, want, v, err)
 	}
 	return v
+}
+
+// TestRebuildOfADeadProcess: a rebuild whose process died keeps others from
+// beginning, and is taken over by who waits for it, also where no daemon makes
+// rebuilds.
+func TestRebuildOfADeadProcess(t *testing.T) {
+	r := newFullRig(t, "{}")
+	r.put(0)
+	r.do(0, "run", "--once")
+	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(r.dir, "state.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	rb, err := st.CreateRebuild(t.Context(), watermark.Rebuild{ID: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Pipeline: "ads", Cause: watermark.RebuildGap, Reason: "of a process that dies"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := st.Acquire(t.Context(), "ads", watermark.RoleFull, "dead/1", 2*time.Second, 0)
+	if err == nil {
+		_, err = st.StartRebuild(t.Context(), l, rb.ID)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, _, _ := r.do(1, "rebuild", "-o", "json"); v["id"] != rb.ID || v["state"] != "running" {
+		t.Errorf("beside it: %v", v)
+	}
+	if v, _, _ := r.do(0, "rebuild", "--wait", "-o", "json"); v["id"] != rb.ID || v["state"] != "candidate" {
+		t.Errorf("waiting for it: %v", v)
+	}
 }

@@ -74,7 +74,8 @@ func (c *cli) rebuildCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rebuild", Short: "make the full index anew, here and now", Args: cobra.NoArgs,
 		Long: "Makes a new generation of the full index in this process, and leaves it for the leader to promote. While another rebuild is\n" +
-			"queued or running it prints that one's id and exits with 1. Ctrl-C calls the rebuild off.",
+			"queued or running it prints that one's id and exits with 1; with --wait it takes over one whose process died. Ctrl-C calls the\n" +
+			"rebuild off.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cut, err := optionalTime("--cut", o.cut)
 			switch {
@@ -100,12 +101,12 @@ func (c *cli) rebuildCommand() *cobra.Command {
 	f.StringVar(&o.cut, "cut", "", "the newest partition to include; without it the watermark of the live pane")
 	f.StringVar(&o.reason, "reason", "", "why, for the audit trail")
 	f.StringVar(&o.cancel, "cancel", "", "call this rebuild off instead")
-	f.BoolVar(&o.wait, "wait", false, "while another one is queued or running, wait for its end instead")
+	f.BoolVar(&o.wait, "wait", false, "while another one is queued or running, wait for its end instead, and make it where nobody does")
 	return cmd
 }
 
-// rebuild makes a rebuild in the foreground, or follows the one that somebody
-// else makes.
+// rebuild makes a rebuild in the foreground, or attends to the one that is
+// open.
 func (c *cli) rebuild(ctx context.Context, p control.Pipe, cut time.Time, o rebuildFlags) error {
 	rb, err := p.Rebuild(ctx, control.RebuildRequest{Change: control.Change{Actor: actor(), Reason: o.reason}, Cut: cut})
 	var r *control.Refusal
@@ -127,13 +128,8 @@ func (c *cli) rebuild(ctx context.Context, p control.Pipe, cut time.Time, o rebu
 		var stop func()
 		work, stop = c.cancelling(ctx, p, rb.ID)
 		defer stop()
-		err = p.Make(work, rb, func(r full.Report) { bar.show(r.RebuildProgress) })
 	}
-	if !mine || errors.Is(err, watermark.ErrHeld) || errors.Is(err, watermark.ErrConflict) {
-		if rb, err = follow(work, p, rb.ID, bar); err != nil {
-			return failed(err)
-		}
-	}
+	err = attend(work, p, rb.ID, bar)
 	end, done := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer done()
 	now, ferr := p.RebuildByID(end, rb.ID)
@@ -181,17 +177,22 @@ func (c *cli) cancelling(ctx context.Context, p control.Pipe, id string) (contex
 // followEvery is how often a rebuild that somebody else makes is looked at.
 const followEvery = time.Second
 
-// follow waits for the end of a rebuild that somebody else makes.
-func follow(ctx context.Context, p control.Pipe, id string, bar *bar) (watermark.Rebuild, error) {
+// attend makes a rebuild, or follows it while somebody else does: one whose
+// maker died is taken over, for there may be nobody else who would.
+func attend(ctx context.Context, p control.Pipe, id string, bar *bar) error {
 	for {
 		rb, err := p.RebuildByID(ctx, id)
 		if err != nil || control.Ended(rb) {
-			return rb, err
+			return err
 		}
 		bar.show(watermark.RebuildProgress{Phase: rb.Phase, Done: rb.Done, Total: rb.Total, Rows: rb.Rows})
+		err = p.Make(ctx, rb, func(r full.Report) { bar.show(r.RebuildProgress) })
+		if !errors.Is(err, watermark.ErrHeld) && !errors.Is(err, watermark.ErrConflict) {
+			return err
+		}
 		select {
 		case <-ctx.Done():
-			return rb, fmt.Errorf("wait for rebuild %s, which goes on: %w", id, context.Cause(ctx))
+			return fmt.Errorf("wait for rebuild %s, which goes on: %w", id, context.Cause(ctx))
 		case <-time.After(followEvery):
 		}
 	}
