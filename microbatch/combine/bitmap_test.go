@@ -73,7 +73,7 @@ func roaringMembers(t *testing.T, b []byte, upper uint64) (members []uint64, res
 
 func integersForBitmaps(rng *rand.Rand) map[string][]int64 {
 	out := map[string][]int64{"ends": {0, math.MaxInt64, 1<<32 - 1, 1 << 32, 65535, 65536}}
-	for i := range int64(70_000) {
+	for i := range int64(34_000) {
 		out["run"] = append(out["run"], 100_000+i)
 		out["even"] = append(out["even"], 2*i)
 		out["spread"] = append(out["spread"], i<<20)
@@ -135,15 +135,18 @@ func TestBitmapsOfParts(t *testing.T) {
 			}
 		}
 	})
-	for _, a := range names {
-		for _, b := range names {
+	for i, a := range names {
+		for _, b := range names[i:] {
 			whole := lifted(t, fn, ints(append(slices.Clone(sets[a]), sets[b]...)...)).AppendAcc(nil, 0)
-			merged := lifted(t, fn, ints(sets[a]...))
-			if err := merged.Merge(0, lifted(t, fn, ints(sets[b]...)).AppendAcc(nil, 0)); err != nil {
-				t.Fatal(err)
-			}
-			if got := merged.AppendAcc(nil, 0); string(got) != string(whole) {
-				t.Errorf("%s with %s: %d bytes merged, %d at once", a, b, len(got), len(whole))
+			for range 2 {
+				merged := lifted(t, fn, ints(sets[a]...))
+				if err := merged.Merge(0, lifted(t, fn, ints(sets[b]...)).AppendAcc(nil, 0)); err != nil {
+					t.Fatal(err)
+				}
+				if got := merged.AppendAcc(nil, 0); string(got) != string(whole) {
+					t.Errorf("%s with %s: %d bytes merged, %d at once", a, b, len(got), len(whole))
+				}
+				a, b = b, a
 			}
 		}
 	}

@@ -27,18 +27,22 @@ func options(pairs ...any) combine.Params {
 // reach all forms.
 func sketches(t testing.TB) []combine.Fn {
 	t.Helper()
-	var fns []combine.Fn
-	nested := nestedTypes()
-	for _, typ := range []column.Type{column.Of(column.Null), column.Of(column.Int64), column.Of(column.Float64), column.Of(column.String), column.DecimalOf(9, 2), nested[2]} {
+	whole := column.Of(column.Int64)
+	fns := []combine.Fn{
+		build(t, "distinct", combine.Params{}, whole),
+		build(t, "distinct", options("precision", 5, "output", "sketch"), whole),
+		build(t, "theta", combine.Params{}, whole),
+		build(t, "theta", options("nominal", 32, "output", "sketch"), whole),
+		build(t, "bloom", options("expected", 20), whole),
+		build(t, "bitmap", combine.Params{}, whole),
+		build(t, "bitmap", options("bits", 32), whole),
+		build(t, "bitmap", combine.Params{}, column.Of(column.Null)),
+	}
+	for _, typ := range []column.Type{column.Of(column.Null), whole, column.Of(column.Float64), column.Of(column.String), column.DecimalOf(9, 2), nestedTypes()[2]} {
 		fns = append(fns,
-			build(t, "distinct", combine.Params{}, typ),
 			build(t, "distinct", options("precision", 4), typ),
-			build(t, "distinct", options("precision", 5, "output", "sketch"), typ),
-			build(t, "bloom", options("expected", 1, "fpp", 0.5), typ),
-			build(t, "bloom", options("expected", 20), typ),
-			build(t, "theta", combine.Params{}, typ),
 			build(t, "theta", options("nominal", 16), typ),
-			build(t, "theta", options("nominal", 32, "output", "sketch"), typ))
+			build(t, "bloom", options("expected", 1, "fpp", 0.5), typ))
 	}
 	for _, typ := range []column.Type{column.Of(column.Null), column.Of(column.Int32), column.Of(column.Float64), column.DecimalOf(9, 2), column.DecimalOf(38, 37)} {
 		fns = append(fns,
@@ -47,9 +51,6 @@ func sketches(t testing.TB) []combine.Fn {
 			build(t, "quantile", options("q", []any{0, 0.25, 1}, "relative_error", 0.2), typ),
 			build(t, "histogram", options("relative_error", 0.1), typ),
 			build(t, "histogram", options("boundaries", []any{-1, 0, 0.1, int64(300)}), typ))
-	}
-	for _, typ := range []column.Type{column.Of(column.Null), column.Of(column.Int64)} {
-		fns = append(fns, build(t, "bitmap", combine.Params{}, typ), build(t, "bitmap", options("bits", 32), typ))
 	}
 	return fns
 }
