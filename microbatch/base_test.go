@@ -44,7 +44,7 @@ func (b *bench) full(change func(*full.Settings)) full.Settings {
 		Name: s.Name, Calendar: s.Calendar, ConfigHash: s.ConfigHash, Program: s.Program, Combiners: s.Combiners, Since: s.Since,
 		Promote: true, Gate: full.DefaultGate(), MaxRejectShare: s.MaxRejectShare,
 		Builder: slice.Builder{Program: s.Program, Format: s.Format, Row: s.Row, Limits: s.ScanLimits, Open: s.Open},
-		Workers: 2, Lister: lister, Sink: s.Sink, State: b.state, Documents: s.Documents,
+		Workers: 2, Lister: lister, Sink: s.Sink, State: b.state,
 		Log: zaptest.NewLogger(b.t), NewID: s.NewID, Build: "test", Instance: "t1", LeaseTTL: 30 * time.Second,
 	}
 	if change != nil {

@@ -208,7 +208,7 @@ func (r *rig) rebuild(cut time.Time, approve, wide bool) (watermark.Rebuild, err
 		Name: s.Name, Calendar: s.Calendar, ConfigHash: s.ConfigHash, Program: s.Program, Combiners: s.Combiners, Since: s.Since,
 		Promote: approve, Gate: gate, MaxRejectShare: s.MaxRejectShare,
 		Builder: slice.Builder{Program: s.Program, Format: s.Format, Row: s.Row, Limits: s.ScanLimits, Open: s.Open},
-		Workers: 1, Lister: r.source.Source, Sink: s.Sink, State: r.state, Documents: s.Documents,
+		Workers: 1, Lister: r.source.Source, Sink: s.Sink, State: r.state,
 		Log: zap.NewNop(), NewID: s.NewID, Build: "test", Instance: "one", LeaseTTL: time.Minute,
 	})
 	if _, err := maker.Run(ctx, rb); err != nil {

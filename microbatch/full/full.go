@@ -37,7 +37,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/slice"
@@ -100,9 +99,6 @@ type Settings struct {
 	Lister Lister
 	Sink   *sink.Sink
 	State  State
-
-	// Documents reads the documents of a manifest back, verified, in batches.
-	Documents func(ctx context.Context, m sink.Manifest, emit func(*column.Batch) error) error
 
 	Log *zap.Logger
 	// Yield blocks while something more urgent goes on in this process; nil

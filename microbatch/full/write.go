@@ -175,6 +175,7 @@ func (r *reader) documents(ctx context.Context, g *gathered, acc *table.Run, m *
 	}
 	defer w.Abort()
 	keys := len(g.bound.Shape().Keys)
+	sorted := &order{keys: keys}
 	err = window.Fold(g.bound, sources, &window.Base{Run: acc, Join: join}, r.cut, func(out window.Documents) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -182,6 +183,7 @@ func (r *reader) documents(ctx context.Context, g *gathered, acc *table.Run, m *
 		r.set.Yield(ctx)
 		m.Counts.Documents += int64(out.Docs.Len)
 		m.Counts.Tombstones += int64(out.Tombstones.Len)
+		sorted.add(out.Docs)
 		countNulls(m.Full.Nulls, g.bound, out.Docs, keys)
 		p.add(int64(out.Docs.Len+out.Tombstones.Len), m.Counts.Rows)
 		return w.Write(ctx, out.Docs)
@@ -189,8 +191,15 @@ func (r *reader) documents(ctx context.Context, g *gathered, acc *table.Run, m *
 	if err != nil {
 		return err
 	}
-	_, err = w.Close(ctx)
-	return err
+	if _, err = w.Close(ctx); err != nil {
+		return err
+	}
+	rows := int64(0)
+	for _, f := range m.Files {
+		rows += f.Rows
+	}
+	m.Checks = append(m.Checks, sorted.result(rows))
+	return nil
 }
 
 // fileMemory is what an output file may hold in memory before its upload.
@@ -219,7 +228,8 @@ func countNulls(nulls map[string]int64, bound *index.Bound, docs *column.Batch, 
 	}
 }
 
-// order checks that documents come in strictly ascending order of key.
+// order checks that documents come in strictly ascending order of key, and
+// all of them.
 type order struct {
 	keys      int
 	last, key []byte
@@ -227,7 +237,7 @@ type order struct {
 	problem   string
 }
 
-func (o *order) add(b *column.Batch) error {
+func (o *order) add(b *column.Batch) {
 	for i := range b.Len {
 		o.key = o.key[:0]
 		for _, v := range b.Columns[:o.keys] {
@@ -239,7 +249,6 @@ func (o *order) add(b *column.Batch) error {
 		o.last = append(o.last[:0], o.key...)
 		o.documents++
 	}
-	return nil
 }
 
 func (o *order) result(want int64) sink.CheckResult {
@@ -248,7 +257,7 @@ func (o *order) result(want int64) sink.CheckResult {
 	case o.problem != "":
 		c.Detail = o.problem
 	case o.documents != want:
-		c.Detail = fmt.Sprintf("%d documents are there, %d were written", o.documents, want)
+		c.Detail = fmt.Sprintf("%d documents were made, the files have %d rows", o.documents, want)
 	}
 	return c
 }

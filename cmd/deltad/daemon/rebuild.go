@@ -31,7 +31,7 @@ func (a *App) rebuildSettings(p *Pipe) (*full.Settings, error) {
 		Builder: slice.Builder{
 			Program: s.Program, Format: s.Format, Row: s.Row, Limits: s.ScanLimits, Open: s.Open, Dir: s.TempDir, Memory: s.Memory, TableBytes: s.TableBytes,
 		},
-		Workers: s.Workers, Lister: p.Source, Sink: p.Sink, State: a.State, Documents: s.Documents,
+		Workers: s.Workers, Lister: p.Source, Sink: p.Sink, State: a.State,
 		Log: a.Log, Yield: a.gate.yield, Trace: a.options.Trace, NewID: a.NewID, Build: s.Build, Instance: s.Instance, LeaseTTL: s.LeaseTTL,
 	}
 	if c.Full.Schedule != "" {

@@ -163,7 +163,7 @@ func (x *Index) Rebuild() watermark.Rebuild {
 	rebuilder := full.New(full.Settings{
 		Name: s.Name, Calendar: s.Calendar, ConfigHash: s.ConfigHash, Program: s.Program, Combiners: s.Combiners,
 		Promote: true, Gate: full.Gate{MaxShrink: 1, MaxGrowth: 9, MaxNulls: 1}, Builder: x.Pipeline().Builder(), Workers: 2, Lister: x.Source, Sink: s.Sink, State: x.State,
-		Documents: s.Documents, Log: s.Log, NewID: s.NewID, Build: "test", Instance: "t1", LeaseTTL: 30 * time.Second,
+		Log: s.Log, NewID: s.NewID, Build: "test", Instance: "t1", LeaseTTL: 30 * time.Second,
 	})
 	rb, err := x.State.CreateRebuild(x.t.Context(), watermark.Rebuild{ID: s.NewID(), Pipeline: s.Name, Cause: watermark.RebuildManual, Actor: "t", Reason: "a test asks for it"})
 	if err != nil {
