@@ -125,18 +125,33 @@ func (t *table) pass(ctx context.Context, f *file) ([]*column.Batch, error) {
 }
 
 func (t *table) read(ctx context.Context, f *file) ([]*column.Batch, error) {
+	var batches []*column.Batch
+	err := t.each(ctx, f, func(b *column.Batch) error {
+		batches = append(batches, b)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return batches, nil
+}
+
+// each calls emit with the rows of a file, whose bytes are verified before, a row group at a time. It holds the file's bytes and one group.
+func (t *table) each(ctx context.Context, f *file, emit func(*column.Batch) error) error {
 	b, _, err := store.ReadAll(ctx, t.st, f.Key, f.Bytes, store.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", f.Key, err)
+		return fmt.Errorf("read %s: %w", f.Key, err)
 	}
 	if got := sink.Sum(b); got != f.SHA256 {
-		return nil, fmt.Errorf("read %s: %w: sha256 %s, want %s", f.Key, sink.ErrCorrupt, got, f.SHA256)
+		return fmt.Errorf("read %s: %w: sha256 %s, want %s", f.Key, sink.ErrCorrupt, got, f.SHA256)
 	}
 	rd, err := parquet.NewReader(bytes.NewReader(b), int64(len(b)), t.fields)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", f.Key, err)
+		return fmt.Errorf("read %s: %w", f.Key, err)
 	}
-	var batches []*column.Batch
+	if rd.Rows() != f.Rows {
+		return fmt.Errorf("read %s: %w: %d rows, want %d", f.Key, sink.ErrCorrupt, rd.Rows(), f.Rows)
+	}
 	rows := int64(0)
 	for {
 		batch, err := rd.Next()
@@ -144,14 +159,17 @@ func (t *table) read(ctx context.Context, f *file) ([]*column.Batch, error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", f.Key, err)
+			return fmt.Errorf("read %s: %w", f.Key, err)
 		}
-		batches, rows = append(batches, batch), rows+int64(batch.Len)
+		rows += int64(batch.Len)
+		if err := emit(batch); err != nil {
+			return err
+		}
 	}
 	if rows != f.Rows {
-		return nil, fmt.Errorf("read %s: %w: %d rows, want %d", f.Key, sink.ErrCorrupt, rows, f.Rows)
+		return fmt.Errorf("read %s: %w: %d rows, want %d", f.Key, sink.ErrCorrupt, rows, f.Rows)
 	}
-	return batches, nil
+	return nil
 }
 
 // keyOf narrows a batch to its key columns, as order wants them.
