@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/deltad/deltad/microbatch/blame"
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/microbatch/source"
@@ -172,7 +173,7 @@ func (p *Pipeline) writeSlice(ctx context.Context, s *slice.Slice) (f sink.State
 // gone: slice and object, so nothing is left of them. again says that there
 // are such, and that the step is to start over without them.
 func (p *Pipeline) lose(plan Plan, err error) (again bool) {
-	for _, f := range objectsIn(err) {
+	for _, f := range blame.Named(err) {
 		if plan.Coverage.Contains(f.Object.Partition) || !errors.Is(f.Err, store.ErrNotFound) && !errors.Is(f.Err, source.ErrChanged) {
 			continue
 		}
@@ -184,20 +185,4 @@ func (p *Pipeline) lose(plan Plan, err error) (again bool) {
 			zap.Time("partition", f.Object.Partition), zap.String("why", "it is gone from the source before a base has read it, and so is its slice"))
 	}
 	return again
-}
-
-// objectsIn are the objects that an error names, whatever happened to them.
-func objectsIn(err error) []*slice.ObjectError {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var out []*slice.ObjectError
-		for _, e := range joined.Unwrap() {
-			out = append(out, objectsIn(e)...)
-		}
-		return out
-	}
-	var o *slice.ObjectError
-	if errors.As(err, &o) {
-		return []*slice.ObjectError{o}
-	}
-	return nil
 }

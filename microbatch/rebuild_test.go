@@ -259,3 +259,37 @@ func (o oneTime) String() string { return "once" }
 func (o oneTime) Latest(after, until time.Time) (time.Time, bool) {
 	return o.at, o.at.After(after) && !o.at.After(until)
 }
+
+// TestObjectReplacedDuringARebuild: it is left out by name, and what is there
+// now is unread: it joins the delta.
+func TestObjectReplacedDuringARebuild(t *testing.T) {
+	b := newBaseBench(t, nil)
+	b.put("02:00", "a.ndjson", row("old", "02:00", 7, "ancient"))
+	gone := b.put("02:50", "b.ndjson", row("gone", "02:50", 1, "going"))
+	b.put("02:51", "c.ndjson", row("y", "02:51", 1, "one"))
+	b.put("03:00", "a.ndjson", row("x", "03:00", 2, "one"))
+	b.step("03:01", microbatch.Advanced)
+	var once sync.Once
+	r, err := b.runRebuild(watermark.Rebuild{}, func(s *full.Settings) {
+		s.Yield = func(context.Context) {
+			once.Do(func() {
+				b.put("02:51", "c.ndjson", row("y", "02:51", 5, "two"))
+				if err := b.raw.Delete(t.Context(), gone); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+	if err != nil || r.State != watermark.RebuildCandidate {
+		t.Fatalf("%s, %v", r.State, err)
+	}
+	if m := b.generation(r.ID); len(m.Skipped) != 2 || len(m.Inputs) != 2 {
+		t.Fatalf("skipped %+v, inputs %+v", m.Skipped, m.Inputs)
+	}
+	b.step("03:01", microbatch.Refined)
+	b.same(map[string]string{
+		"old": `{"item":"old","updates":1,"clicks":7,"title":"ancient","clicks_5m":null,"double":14}`,
+		"y":   `{"item":"y","updates":1,"clicks":5,"title":"two","clicks_5m":null,"double":10}`,
+		"x":   `{"item":"x","updates":1,"clicks":2,"title":"one","clicks_5m":2,"double":4}`,
+	})
+}

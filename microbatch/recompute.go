@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/deltad/deltad/microbatch/blame"
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/full"
 	"github.com/deltad/deltad/microbatch/slice"
@@ -140,7 +141,7 @@ func (p *Pipeline) planOf(ctx context.Context, m sink.Manifest) (Plan, error) {
 // goneOutside are the inputs outside the coverage that an error says are gone
 // or replaced.
 func goneOutside(plan Plan, err error) (keys []string) {
-	for _, f := range objectsIn(err) {
+	for _, f := range blame.Named(err) {
 		if !plan.Coverage.Contains(f.Object.Partition) && (errors.Is(f.Err, store.ErrNotFound) || errors.Is(f.Err, source.ErrChanged)) {
 			keys = append(keys, f.Object.Key)
 		}

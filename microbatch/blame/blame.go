@@ -58,3 +58,30 @@ func Objects(err error) []*slice.ObjectError {
 	}
 	return []*slice.ObjectError{fault}
 }
+
+// Changed are the objects that were replaced or removed after they were listed.
+func Changed(err error) []*slice.ObjectError {
+	var out []*slice.ObjectError
+	for _, o := range Named(err) {
+		if errors.Is(o.Err, source.ErrChanged) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// Named are the objects that an error names, whatever happened to them.
+func Named(err error) []*slice.ObjectError {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []*slice.ObjectError
+		for _, e := range joined.Unwrap() {
+			out = append(out, Named(e)...)
+		}
+		return out
+	}
+	var o *slice.ObjectError
+	if errors.As(err, &o) {
+		return []*slice.ObjectError{o}
+	}
+	return nil
+}

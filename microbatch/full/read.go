@@ -94,13 +94,22 @@ func (r *reader) read(ctx context.Context, inputs []slice.Input) (*gathered, err
 	}
 }
 
-// leaveOut takes out the objects that an error blames, where that is allowed.
+// leaveOut takes out the objects that were replaced or removed after they were
+// listed, which what is there now makes unread, and those that an error blames,
+// where that is allowed.
 func (r *reader) leaveOut(inputs []slice.Input, err error) (left []slice.Input, passed []sink.Passed) {
-	if !r.set.SkipObjects {
+	var out []*slice.ObjectError
+	if r.patient {
+		out = blame.Changed(err)
+	}
+	if r.set.SkipObjects {
+		out = append(out, blame.Objects(err)...)
+	}
+	if len(out) == 0 {
 		return inputs, nil
 	}
 	bad := map[string]bool{}
-	for _, f := range blame.Objects(err) {
+	for _, f := range out {
 		if !bad[f.Object.Key] {
 			bad[f.Object.Key] = true
 			passed = append(passed, sink.Passed{
@@ -193,7 +202,7 @@ func (r *reader) window(ctx context.Context, batch []slice.Input, types []column
 	for attempt := 0; ; attempt++ {
 		r.set.Yield(ctx)
 		w, err := r.builder.Window(ctx, batch, types, types, cache, r.set.Workers)
-		if err == nil || !blame.Outage(err) || ctx.Err() != nil || !r.patient || attempt == outages {
+		if err == nil || !blame.Outage(err) || len(blame.Changed(err)) > 0 || ctx.Err() != nil || !r.patient || attempt == outages {
 			if err != nil && ctx.Err() != nil {
 				err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 			}

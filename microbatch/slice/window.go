@@ -138,8 +138,12 @@ func (s *Builder) Window(ctx context.Context, inputs []Input, floor, hint []colu
 	if hint == nil && len(due) > 1 {
 		// The newest tells the types that the others most likely have.
 		last := due[len(due)-1]
-		if err := s.buildAll(ctx, inputs, []int{last}, nil, cache, workers, w.Slices); err == nil {
+		err := s.buildAll(ctx, inputs, []int{last}, nil, cache, workers, w.Slices)
+		switch {
+		case err == nil:
 			hint, due = w.Slices[last].Built, due[:len(due)-1]
+		case errors.Is(err, rescue.ErrPanic):
+			return w, err // it must be counted, whatever a second attempt does
 		}
 	}
 	if err := s.buildAll(ctx, inputs, due, hint, cache, workers, w.Slices); err != nil {

@@ -63,10 +63,11 @@ func divide(c *configs.Config) budget {
 	return b
 }
 
-// LimitHeap tells the runtime the memory budget, so that the collector works
+// LimitHeap tells the runtime seven eighths of the memory budget (what is read
+// of the binary counts too, and the limit is a soft one), so that the collector works
 // harder before the kernel ends the process. An explicit GOMEMLIMIT wins.
 func LimitHeap(c *configs.Config) {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(Memory(c))
+		debug.SetMemoryLimit(Memory(c) / 8 * 7)
 	}
 }
