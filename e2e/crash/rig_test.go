@@ -89,6 +89,8 @@ type options struct {
 	leaseTTL  time.Duration
 	trigger   string
 	over      string // of the count
+	full      string // the full section; fields are over all then, but for one
+	listen    string // of the endpoint
 }
 
 // rig is one installation: a source, an output, a state store, and the
@@ -151,10 +153,14 @@ func newRig(t *testing.T, p place, o options) *rig {
 
 func (r *rig) yaml(root, state string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "state: {url: %q}\nlimits: {workers: 2}\nadmin: {listen: \"\"}\nrestart: %s\npipelines:\n", state, r.o.restart)
+	fmt.Fprintf(&b, "state: {url: %q}\nlimits: {workers: 2}\nadmin: {listen: %q}\nrestart: %s\npipelines:\n", state, r.o.listen, r.o.restart)
 	client := ""
 	if r.place.server != "" {
 		client = fmt.Sprintf(", s3: {region: us-east-1, endpoint: %q, path_style: true}", r.place.server)
+	}
+	over, more := ", over: "+r.o.over, ""
+	if r.o.full != "" {
+		over, more = "", fmt.Sprintf("\n        recent: {count: \"*\", over: %s}\n    full: %s", r.o.over, r.o.full)
 	}
 	for _, p := range r.o.pipelines {
 		fmt.Fprintf(&b, `
@@ -166,11 +172,11 @@ func (r *rig) yaml(root, state string) string {
       key: [k]
       event_time: at
       fields:
-        n: {count: "*", over: %[8]s}
-        sum: {sum: v, over: %[8]s}
-        gen: {latest: gen}
+        n: {count: "*"%[8]s}
+        sum: {sum: v%[8]s}
+        gen: {latest: gen}%[10]s
     output: {url: "%[2]s/out/%[1]s", retain: %[9]s%[5]s}
-`, p, root, r.o.layout, r.o.zone, client, r.o.trigger, r.o.window, r.o.over, r.o.retain)
+`, p, root, r.o.layout, r.o.zone, client, r.o.trigger, r.o.window, over, r.o.retain, more)
 	}
 	return b.String()
 }

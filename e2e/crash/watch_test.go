@@ -63,8 +63,10 @@ type seen struct {
 
 // watcher is the strict reader.
 type watcher struct {
-	t    *testing.T
-	stop func()
+	t     *testing.T
+	stop  func()
+	check func(context.Context, *reader.Snapshot) (n, gen int64, err error)
+	back  bool // a rollback may show what was there before
 
 	mu struct {
 		sync.Mutex
@@ -77,7 +79,10 @@ type watcher struct {
 // watch follows a pipeline's output until stop or the end of the test.
 func (r *rig) watch(pipeline string) *watcher {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &watcher{t: r.t}
+	w := &watcher{t: r.t, check: whole}
+	if r.o.full != "" {
+		w.check, w.back = pair, true
+	}
 	done := make(chan struct{})
 	var once sync.Once
 	w.stop = func() { once.Do(func() { cancel(); <-done }) }
@@ -114,7 +119,7 @@ func (w *watcher) complain(err error) {
 
 func (w *watcher) take(ctx context.Context, s *reader.Snapshot) {
 	now := time.Now()
-	n, gen, err := whole(ctx, s)
+	n, gen, err := w.check(ctx, s)
 	if err != nil {
 		if ctx.Err() == nil {
 			w.complain(fmt.Errorf("version %d: %w", s.Current.Version, err))
@@ -126,7 +131,7 @@ func (w *watcher) take(ctx context.Context, s *reader.Snapshot) {
 	w.mu.loads++
 	next := seen{now, s.Current, n, gen}
 	if i := len(w.mu.states); i > 0 {
-		if err := follows(w.mu.states[i-1], next); err != nil {
+		if err := follows(w.mu.states[i-1], next, w.back); err != nil {
 			w.mu.errs = append(w.mu.errs, err)
 		}
 	}
@@ -134,7 +139,7 @@ func (w *watcher) take(ctx context.Context, s *reader.Snapshot) {
 }
 
 // follows says what is wrong with one state of CURRENT after another.
-func follows(a, b seen) error {
+func follows(a, b seen, back bool) error {
 	switch {
 	case b.Version <= a.Version:
 		return fmt.Errorf("version %d (%s) after %d (%s)", b.Version, b.ChangeID, a.Version, a.ChangeID)
@@ -142,7 +147,7 @@ func follows(a, b seen) error {
 		return fmt.Errorf("version %d is of epoch %d, version %d before it of %d", b.Version, b.Owner.Epoch, a.Version, a.Owner.Epoch)
 	case b.Owner.Epoch == a.Owner.Epoch && b.Owner.Nonce != a.Owner.Nonce:
 		return fmt.Errorf("versions %d and %d are of one epoch and two leaders", a.Version, b.Version)
-	case b.gen < a.gen:
+	case b.gen < a.gen && !(back && (b.Reason == "rollback" || b.Reason == "claim")):
 		return fmt.Errorf("version %d shows generation %d, version %d before it %d", b.Version, b.gen, a.Version, a.gen)
 	}
 	return nil
