@@ -9,6 +9,7 @@ import (
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
+	"github.com/deltad/deltad/microbatch/tuple"
 )
 
 // distributions are the values that exact sums are timed over, from narrow to
@@ -147,4 +148,100 @@ func accumulate(t testing.TB, fn combine.Fn, args ...*column.Vector) []byte {
 		t.Fatal(err)
 	}
 	return col.AppendAcc(nil, 0)
+}
+
+// BenchmarkFns is the time of a record (ns/add) and of a stored accumulator of
+// a hundred records (ns/merge), over 64 groups, with the bytes of one in memory
+// and stored.
+func BenchmarkFns(b *testing.B) {
+	f64, i64, str, flag := column.Of(column.Float64), column.Of(column.Int64), column.Of(column.String), column.Of(column.Bool)
+	none := combine.Params{}
+	cases := []struct {
+		name string
+		fn   combine.Fn
+	}{
+		{"count", build(b, "count", none)}, {"sum of integers", build(b, "sum", none, i64)}, {"sum of floats", build(b, "sum", none, f64)},
+		{"sum of decimals", build(b, "sum", none, column.DecimalOf(18, 4))}, {"mean", build(b, "mean", none, f64)},
+		{"variance", build(b, "variance", none, f64)}, {"variance of integers", build(b, "variance", none, i64)},
+		{"covariance", build(b, "covariance", none, f64, f64)},
+		{"all_of", build(b, "all_of", none, flag)}, {"max", build(b, "max", none, f64)},
+		{"latest", build(b, "latest", none, str)}, {"arg_max", build(b, "arg_max", none, str, f64)},
+		{"newest", build(b, "newest", none, str)}, {"top", build(b, "top", none, f64)}, {"top with scores", build(b, "top", none, str, f64)},
+		{"set", build(b, "set", none, str)}, {"distinct_exact", build(b, "distinct_exact", none, str)},
+		{"counts", build(b, "counts", none, str)}, {"mode", build(b, "mode", none, str)}, {"median_exact", build(b, "median_exact", none, f64)},
+		{"collect", build(b, "collect", combine.Params{By: "ad", Deletes: true, Fields: []combine.Sub{
+			{Name: "n", Fn: build(b, "count", none)}, {Name: "paid", Fn: build(b, "sum", none, f64), Filtered: true},
+		}}, str, flag, flag, f64)},
+	}
+	const groups = 64
+	for _, c := range cases {
+		rng := rand.New(rand.NewPCG(1, 2))
+		var args []*column.Vector
+		for _, typ := range c.fn.Args() {
+			args = append(args, benchColumn(rng, typ, benchRows))
+		}
+		in := &combine.Input{Groups: benchGroups(rng, groups), Rows: all(benchRows), Args: args, Order: benchOrder(rng, args, benchRows)}
+		b.Run(c.name+"/add", func(b *testing.B) {
+			col := c.fn.NewColumn()
+			col.Grow(groups)
+			for b.Loop() {
+				if err := col.Add(in); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchRows, "ns/add")
+			b.ReportMetric(float64(col.Bytes())/groups, "B/group")
+		})
+		b.Run(c.name+"/merge", func(b *testing.B) {
+			col := c.fn.NewColumn()
+			col.Grow(groups)
+			if err := col.Add(in); err != nil {
+				b.Fatal(err)
+			}
+			acc := col.AppendAcc(nil, 0)
+			for b.Loop() {
+				if err := col.Merge(1, acc); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(len(acc)), "B/stored")
+		})
+	}
+}
+
+// benchColumn draws values of which some repeat.
+func benchColumn(rng *rand.Rand, typ column.Type, n int) *column.Vector {
+	v := column.New(typ)
+	for range n {
+		x := rng.IntN(100_000)
+		switch typ.Kind {
+		case column.Bool:
+			v.AppendBool(x%10 > 0)
+		case column.Float64:
+			v.AppendFloat(float64(x) / 100)
+		case column.Decimal:
+			v.AppendDecimal(column.Int128From(int64(x)))
+		case column.String:
+			v.AppendString(fmt.Sprint("value-", x%100))
+		default:
+			v.AppendInt(int64(x))
+		}
+	}
+	return v
+}
+
+// benchRanks are ranks that were made.
+type benchRanks [][]byte
+
+func (r benchRanks) Rank(i int) []byte { return r[i] }
+
+// benchOrder ranks records by times, in no order, and content.
+func benchOrder(rng *rand.Rand, args []*column.Vector, n int) benchRanks {
+	at := column.New(column.Of(column.Timestamp))
+	out := make(benchRanks, n)
+	for i := range out {
+		at.AppendTimestamp(1_790_000_000+int64(rng.IntN(3600)), 0)
+		out[i] = combine.AppendRank(nil, at, i, false, tuple.AppendRow(nil, args, i))
+	}
+	return out
 }

@@ -25,8 +25,8 @@ func appendMagnitude(dst []byte, mag []uint64, word int) []byte {
 	return dst
 }
 
-// parseMagnitude reads what appendMagnitude wrote into buf, which holds zeros
-// and bounds place and length together.
+// parseMagnitude reads what appendMagnitude wrote into buf, which bounds place
+// and length together.
 func parseMagnitude(acc []byte, buf []uint64) (mag []uint64, word int, rest []byte, err error) {
 	off, acc, err := uvarint(acc)
 	if err != nil {
@@ -43,11 +43,13 @@ func parseMagnitude(acc []byte, buf []uint64) (mag []uint64, word int, rest []by
 	if acc[0] == 0 || acc[n-1] == 0 {
 		return nil, 0, nil, errors.New("magnitude is not minimal")
 	}
+	mag = buf[:(int(off%8)+int(n)+7)/8]
+	clear(mag)
 	for i, c := range acc[:n] {
 		j := int(off%8) + i
-		buf[j/8] |= uint64(c) << (8 * (j % 8))
+		mag[j/8] |= uint64(c) << (8 * (j % 8))
 	}
-	return buf[:(int(off%8)+int(n)+7)/8], int(off / 8), acc[n:], nil
+	return mag, int(off / 8), acc[n:], nil
 }
 
 // magnitudeOf copies the absolute value of a two's complement number into buf
