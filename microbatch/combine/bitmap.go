@@ -52,7 +52,7 @@ func (f *bitmapFn) parse(acc []byte, list []packed) ([]packed, error) {
 }
 
 // bitmapColumn holds numbers one by one in tables until more than crowd of them
-// share all but their lowest 16 bits; those get words, of at most 16 bytes for
+// share all but their lowest 16 bits; those get words, of at most 32 bytes for
 // each. A number may be in a table although its words are there: settle moves
 // it.
 type bitmapColumn struct {
@@ -69,7 +69,7 @@ type bitmapColumn struct {
 }
 
 const (
-	crowd       = 512
+	crowd       = 256
 	settleFirst = 4096
 )
 
@@ -244,8 +244,16 @@ func (c *bitmapColumn) Merge(g uint32, acc []byte) error {
 		base := p.key << 16
 		switch p.form {
 		case packedArray:
+			w := c.find(g, p.key)
+			if w == nil && len(p.body) > 2*crowd {
+				w = c.crowded(g, p.key)
+			}
 			for b := p.body; len(b) > 0; b = b[2:] {
-				c.put(g, base|uint64(binary.LittleEndian.Uint16(b)))
+				if low := binary.LittleEndian.Uint16(b); w != nil {
+					w[low/64] |= 1 << (low % 64)
+				} else {
+					c.put(g, base|uint64(low))
+				}
 			}
 		case packedWords:
 			w := c.crowded(g, p.key)

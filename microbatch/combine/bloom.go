@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -174,6 +175,7 @@ func (c *bloomColumn) Add(in *Input) error {
 		return err
 	}
 	arg, size := in.Args[0], uint64(64*c.fn.words)
+	inverse := math.MaxUint64 / size
 	for _, i := range in.Rows {
 		if arg.Null(int(i)) {
 			continue
@@ -181,7 +183,14 @@ func (c *bloomColumn) Add(in *Input) error {
 		h, step := c.hash.xx(arg, int(i))
 		for range c.fn.hashes {
 			h += step
-			c.set(in.Groups[i], uint32(h>>1%size))
+			// What is left of h/2 after division by size: the quotient by the
+			// inverse is at most one too small.
+			q, _ := bits.Mul64(h>>1, inverse)
+			rest := h>>1 - q*size
+			if rest >= size {
+				rest -= size
+			}
+			c.set(in.Groups[i], uint32(rest))
 		}
 	}
 	return nil

@@ -191,10 +191,21 @@ func (c *distinctColumn) Merge(g uint32, acc []byte) error {
 	if r == nil {
 		r = c.fold(g)
 	}
-	for i, x := range c.scratch {
-		r[i] = max(r[i], x)
-	}
+	raiseAll(r, c.scratch)
 	return nil
+}
+
+// raiseAll takes the greater of each two registers, eight at a time: they are
+// below 128, so the top bit of each byte is free to tell which is greater.
+func raiseAll(registers, others []byte) {
+	const top = 0x8080808080808080
+	for len(registers) >= 8 && len(others) >= 8 {
+		a, b := binary.LittleEndian.Uint64(registers), binary.LittleEndian.Uint64(others)
+		keep := (a | top) - b&^top // its top bits: a is not less
+		keep = (keep & top >> 7) * 255
+		binary.LittleEndian.PutUint64(registers, a&keep|b&^keep)
+		registers, others = registers[8:], others[8:]
+	}
 }
 
 // ascending returns g's coupons in order, valid until the next call.
@@ -261,7 +272,9 @@ func (f *distinctFn) parse(acc, registers []byte, list *[]uint32) (form byte, er
 	default:
 		err = fmt.Errorf("there is no form %d", form)
 	}
-	if err == nil && form != formCoupons {
+	// A pair takes a byte at least, so where few registers are 0 the dense form
+	// is the shorter one in any case.
+	if full := len(registers) - bytes.Count(registers, []byte{0}); err == nil && (form == formSparse || form == formDense && full < len(acc)) {
 		if sparse, dense := registerSizes(registers); sparse <= dense != (form == formSparse) {
 			err = fmt.Errorf("form %d is not the shorter one", form)
 		}
@@ -402,22 +415,25 @@ func parseDense(b, registers []byte) error {
 		return fmt.Errorf("registers are cut short or out of range")
 	}
 	least, nibbles, excess := b[0], b[1:1+half], b[1+half:]
-	for i := range registers {
-		n := nibbles[i/2] >> (4 * (i % 2)) & 15
-		if n == 15 {
-			if len(excess) == 0 || excess[0] > maxRank {
-				return fmt.Errorf("excess is cut short or out of range")
-			}
-			n += excess[0]
-			excess = excess[1:]
+	for i, pair := range nibbles {
+		registers[2*i], registers[2*i+1] = least+pair&15, least+pair>>4
+	}
+	if bytes.Count(registers, []byte{least + 15}) != len(excess) {
+		return fmt.Errorf("there are not %d registers in excess", len(excess))
+	}
+	most := least + 14
+	for at := 0; len(excess) > 0; excess = excess[1:] {
+		at += bytes.IndexByte(registers[at:], least+15)
+		if excess[0] > maxRank {
+			return fmt.Errorf("excess is out of range")
 		}
-		if registers[i] = least + n; registers[i] > maxRank {
-			return fmt.Errorf("register %d is out of range", i)
-		}
+		registers[at] += excess[0]
+		most = max(most, registers[at])
+		at++
 	}
 	switch {
-	case len(excess) > 0:
-		return errLeft
+	case most > maxRank && slices.Max(registers) > maxRank:
+		return fmt.Errorf("a register is out of range")
 	case bytes.IndexByte(registers, least) < 0:
 		return fmt.Errorf("the least register is not %d", least)
 	}

@@ -315,8 +315,16 @@ func (c *bucketColumn) Merge(g uint32, acc []byte) error {
 		return fmt.Errorf("%s accumulator: %w", c.fn.id, errCounts)
 	}
 	c.total[g] += total
+	table := c.table.get(g)
 	for _, t := range list {
+		if len(table) > 0 {
+			if s := probe(table, t.key); s.key == t.key {
+				s.n += t.n
+				continue
+			}
+		}
 		c.at(g, t.key).n += t.n
+		table = c.table.get(g)
 	}
 	return nil
 }

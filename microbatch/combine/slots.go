@@ -31,7 +31,7 @@ func (s *slots[T]) Reset() {
 // held is the memory in bytes, with slots of the size.
 func (s *slots[T]) held(size int) int64 {
 	n := 16*cap(s.at) + size*cap(s.arena)
-	for _, f := range s.free {
+	for _, f := range &s.free {
 		n += 8 * cap(f)
 	}
 	return int64(n)
