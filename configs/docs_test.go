@@ -140,3 +140,23 @@ func TestDocumentedExampleLoads(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestExamplesOfCombineFnsLoad: the examples of docs/combiners.md are fields.
+func TestExamplesOfCombineFnsLoad(t *testing.T) {
+	data, err := os.ReadFile("../docs/combiners.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(string(data), "```yaml\n")[1:]
+	if len(blocks) < 5 {
+		t.Fatalf("%d examples", len(blocks))
+	}
+	for _, b := range blocks {
+		text, _, _ := strings.Cut(b, "```")
+		field := "        " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n        ")
+		whole := pipelineText("index:\n      key: [id]\n      fields:\n" + field)
+		if err := read(t, whole).Validate(testFns()); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
