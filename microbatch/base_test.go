@@ -60,14 +60,18 @@ func (b *bench) rebuild(want watermark.RebuildState) watermark.Rebuild {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r, err := full.New(b.full(nil)).Run(b.t.Context(), rb)
-	if r.State != want {
+	if r, err := b.make(rb); r.State != want {
 		b.t.Fatalf("rebuild ended %s (%v, checks %+v), want %s", r.State, err, r.Checks, want)
 	}
 	if rb, err = b.state.RebuildByID(b.t.Context(), rb.ID); err != nil {
 		b.t.Fatal(err)
 	}
 	return rb
+}
+
+// make makes a rebuild that is queued.
+func (b *bench) make(rb watermark.Rebuild) (full.Report, error) {
+	return full.New(b.full(nil)).Run(b.t.Context(), rb)
 }
 
 // same wants some documents.

@@ -3,6 +3,7 @@ package microbatch
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/sink"
@@ -26,7 +27,7 @@ const (
 )
 
 // check asks the guards that are set of a pane of so many documents, after one
-// of so many (below 0: after none).
+// of so many (below 0: after none that it can be compared with).
 func (g Guards) check(documents, before int64) (checks []sink.CheckResult) {
 	if g.MinDocuments > 0 || g.MaxDocuments > 0 {
 		detail := fmt.Sprintf("%d documents, at least %d are wanted", documents, g.MinDocuments)
@@ -70,7 +71,7 @@ func (p *Pipeline) guard(m *sink.Manifest, built slice.Window) error {
 			ErrGuard, m.Counts.Rejected, m.Counts.Rows, p.set.MaxRejectShare, firstReject(built.Slices))
 	}
 	before := int64(-1)
-	if p.seen.live != nil {
+	if p.seen.live != nil && sameBases(*m, *p.seen.live) {
 		before = p.seen.live.Counts.Documents
 	}
 	for _, c := range p.set.Guards.check(m.Counts.Documents, before) {
@@ -80,4 +81,19 @@ func (p *Pipeline) guard(m *sink.Manifest, built slice.Window) error {
 		}
 	}
 	return nil
+}
+
+// sameBases says whether two panes fit the same bases. Where they do not, one
+// reaches further back than the other, and has more documents for that.
+func sameBases(a, b sink.Manifest) bool {
+	ids := func(m sink.Manifest) (out []string) {
+		if m.Base != nil {
+			out = append(out, m.Base.Generation)
+		}
+		for _, s := range m.Supports {
+			out = append(out, s.Generation)
+		}
+		return out
+	}
+	return slices.Equal(ids(a), ids(b))
 }

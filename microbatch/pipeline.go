@@ -167,7 +167,8 @@ type Pipeline struct {
 	gone      map[string]bool   // objects known to be gone while no listing has them
 	lost      map[ObjectID]bool // carried objects that are gone, slice and all
 	told      map[string]bool   // what was said of bases
-	unfit     map[string]bool   // candidates whose accumulators cannot be joined
+	// unfit are candidates that cannot be promoted, until when; zero is for good.
+	unfit map[string]time.Time
 }
 
 // New returns a pipeline; it does no I/O and starts nothing.

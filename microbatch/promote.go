@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/deltad/deltad/microbatch/blame"
 	"github.com/deltad/deltad/microbatch/index"
+	"github.com/deltad/deltad/microbatch/rescue"
 	"github.com/deltad/deltad/microbatch/window"
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/watermark"
@@ -35,7 +37,7 @@ func (p *Pipeline) surveyBases(ctx context.Context, now time.Time, o StepOptions
 	if p.seen.live == nil || !p.set.Full || o.KeepBase {
 		return nil
 	}
-	candidate, err := p.candidate(ctx)
+	candidate, err := p.candidate(ctx, now)
 	if err != nil || candidate == nil {
 		return err
 	}
@@ -60,7 +62,7 @@ func breaking(program *index.Program, bases []*Generation) []string {
 }
 
 // candidate is the generation that is to be promoted, nil if there is none.
-func (p *Pipeline) candidate(ctx context.Context) (*Generation, error) {
+func (p *Pipeline) candidate(ctx context.Context, now time.Time) (*Generation, error) {
 	r, err := p.set.State.ReadyRebuild(ctx, p.set.Name)
 	if errors.Is(err, watermark.ErrNotFound) {
 		return nil, nil
@@ -68,7 +70,10 @@ func (p *Pipeline) candidate(ctx context.Context) (*Generation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for a candidate base: %w", err)
 	}
-	if b := p.seen.head.Base; b != nil && b.Generation == r.ID || p.unfit[r.ID] {
+	if b := p.seen.head.Base; b != nil && b.Generation == r.ID {
+		return nil, nil
+	}
+	if until, aside := p.unfit[r.ID]; aside && (until.IsZero() || now.Before(until)) {
 		return nil, nil
 	}
 	if _, left := p.seen.live.FormerBase(r.ID); left && r.PromotedBy == "" {
@@ -86,18 +91,26 @@ func (p *Pipeline) candidate(ctx context.Context) (*Generation, error) {
 	return nil, nil
 }
 
+// setAside is how long a candidate is left alone whose promotion failed for a
+// reason that may pass.
+const setAside = 10 * time.Minute
+
 // reject leaves a candidate alone until the process ends or a newer one comes.
-func (p *Pipeline) reject(id string, why error) {
+func (p *Pipeline) reject(id string, why error) { p.leaveAlone(id, time.Time{}, why) }
+
+// leaveAlone keeps a candidate out of the plans until then; zero is for good.
+func (p *Pipeline) leaveAlone(id string, until time.Time, why error) {
 	if p.unfit == nil {
-		p.unfit = map[string]bool{}
+		p.unfit = map[string]time.Time{}
 	}
-	p.unfit[id] = true
+	p.unfit[id] = until
 	p.tellOnce(id, "candidate cannot be promoted", why.Error())
 }
 
 // mayPromote takes a candidate out of the facts where no pane can be made over
 // it yet: its cut lies beyond what is there, or progress was set back and no
-// partition beyond it is there.
+// partition beyond it is there; or where it would hold deltas that can go on
+// without it.
 func (p *Pipeline) mayPromote(ctx context.Context, f *Facts) error {
 	if !f.Promote {
 		return nil
@@ -106,12 +119,23 @@ func (p *Pipeline) mayPromote(ctx context.Context, f *Facts) error {
 	if ahead {
 		n = f.Newest
 	}
-	if !n.Before(f.Bases[0].Cut) && (ahead || f.Progress.Equal(f.Live.Watermark.Time)) {
+	switch {
+	case n.Before(f.Bases[0].Cut) || !ahead && !f.Progress.Equal(f.Live.Watermark.Time):
+		p.tellOnce(f.Bases[0].ID, "candidate waits for a partition", "newer than "+text(n))
+	case ahead && p.holds(*f):
+		p.tellOnce(f.Bases[0].ID, "candidate left alone", "its cut is so old that window.on_gap would hold the deltas over it")
+	default:
 		return nil
 	}
-	p.tellOnce(f.Bases[0].ID, "candidate waits for a partition", "newer than "+text(n))
 	f.Promote = false
 	return p.surveyBases(ctx, f.Now, StepOptions{KeepBase: true}, f)
+}
+
+// holds says that window.on_gap forbids the advance over the bases of the facts.
+func (p *Pipeline) holds(f Facts) bool {
+	skips := !f.Progress.IsZero() && p.set.Calendar.Next(f.Progress).Before(f.Newest)
+	_, err := p.set.Rule.Advance(pastOf(f.Live, f.Progress), f.Newest, oldestCut(f.Bases, p.set.Rule.Longest), skips)
+	return errors.Is(err, window.ErrHeld)
 }
 
 // tellOnce logs something about a base, and not again before the process ends.
@@ -139,8 +163,12 @@ func (p *Pipeline) askRebuild(ctx context.Context, cause, why string) {
 	newest, err := p.set.State.Rebuilds(ctx, p.set.Name, 1, "")
 	if err == nil && len(newest) > 0 {
 		switch r := newest[0]; r.State {
-		case watermark.RebuildQueued, watermark.RebuildRunning, watermark.RebuildCandidate, watermark.RebuildHeld:
+		case watermark.RebuildQueued, watermark.RebuildRunning, watermark.RebuildHeld:
 			return
+		case watermark.RebuildCandidate:
+			if until, unfit := p.unfit[r.ID]; !unfit || !until.IsZero() {
+				return
+			} // else it never becomes the base: another takes its place
 		default:
 			// One that became the base answers what was asked before it, and
 			// objects that are replaced all the time must not rebuild all the time.
@@ -163,10 +191,12 @@ func (p *Pipeline) askRebuild(ctx context.Context, cause, why string) {
 	}
 }
 
-// unfitting says that a candidate cannot be promoted because its accumulators
-// cannot be joined, and that the step is to start over without it. Where that
-// is so of the live base, a rebuild is asked for: until it is promoted the last
-// pane stays.
+// unfitting says that a candidate cannot be promoted now, and that the step is
+// to start over without it: a promotion that fails must not keep the deltas over
+// the live base from going on. What is wrong with the candidate itself is so for
+// good, anything else is tried again later; outages and the faults of objects
+// would meet the deltas too. Where the accumulators of the live base cannot be
+// joined, a rebuild is asked for: until it is promoted the last pane stays.
 func (p *Pipeline) unfitting(ctx context.Context, plan Plan, err error) (again bool) {
 	var retyped *index.RetypedError
 	switch {
@@ -174,6 +204,11 @@ func (p *Pipeline) unfitting(ctx context.Context, plan Plan, err error) (again b
 		p.backoff.reset()
 		p.reject(plan.bases[0].ID, err)
 		return true
+	case plan.Promote && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		p.leaveAlone(plan.bases[0].ID, plan.now.Add(setAside), err) // the next step has its own time
+	case plan.Promote && ctx.Err() == nil && !blame.Outage(err) && !blame.Fenced(err) && !blame.Refused(err) && len(blame.Named(err)) == 0:
+		p.leaveAlone(plan.bases[0].ID, plan.now.Add(setAside), err)
+		return !errors.Is(err, rescue.ErrPanic) // which fails its run
 	case errors.As(err, &retyped):
 		p.askRebuild(ctx, watermark.RebuildTypes, retyped.Error())
 	}
@@ -185,10 +220,19 @@ func (p *Pipeline) unfitting(ctx context.Context, plan Plan, err error) (again b
 func (p *Pipeline) afterwards(ctx context.Context, plan Plan) {
 	p.bases.keep(plan.bases)
 	switch {
-	case plan.Coverage.Beyond && p.set.Rule.OnGap == window.Rebuild:
+	case plan.Coverage.Beyond && p.set.Rule.OnGap == window.Rebuild && plan.rebuildHelps(p.set.Rule):
 		p.askRebuild(ctx, watermark.RebuildGap, fmt.Sprintf("coverage %s is longer than window.max %s", plan.Coverage.Range, p.set.Rule.Max))
 	case len(plan.Stale) > 0 && p.set.RebuildOnStale:
 		p.askRebuild(ctx, watermark.RebuildStale, fmt.Sprintf("%d objects that base %s read were replaced or are gone, %s among them",
 			len(plan.Stale), plan.bases[0].ID, plan.Stale[0]))
 	}
+}
+
+// rebuildHelps says of a coverage beyond window.max whether another base would
+// end it sooner: not where the base is newer than the jump, or where it is only
+// the one before, still supported, that makes the coverage long.
+func (p Plan) rebuildHelps(rule window.Rule) bool {
+	limit, cut := p.Coverage.To.Add(-rule.Max), p.bases[0].Cut
+	return cut.Add(-rule.Longest).Before(limit) ||
+		slices.ContainsFunc(p.Coverage.Jumps, func(j window.Jump) bool { return j.From.Before(limit) && cut.Before(j.At) })
 }

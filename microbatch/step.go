@@ -120,6 +120,11 @@ func (p *Pipeline) run(ctx context.Context, t term, row watermark.Pipeline, now 
 		p.aheadOfClock(now, r)
 		return false, p.findLate(ctx, row, plan, r)
 	case Held:
+		if plan.Promote && plan.Coverage.To.IsZero() {
+			// window.on_gap forbids the candidate, and maybe not the live base.
+			p.leaveAlone(sv.facts.Bases[0].ID, now.Add(setAside), errors.New(plan.Why))
+			return true, nil
+		}
 		r.Outcome = WasHeld
 		if plan.Future {
 			r.Why = p.futureWhy(plan.Watermark, now)
