@@ -7,6 +7,7 @@ import (
 	"github.com/deltad/deltad/microbatch"
 	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/index"
+	"github.com/deltad/deltad/microbatch/window"
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/watermark"
 )
@@ -208,4 +209,26 @@ func TestSinceHidesDurationsOfTheBase(t *testing.T) {
 		"x": `{"item":"x","updates":1,"clicks":1,"title":"one","clicks_5m":null,"double":2}`,
 		"y": `{"item":"y","updates":1,"clicks":1,"title":"one","clicks_5m":1,"double":2}`,
 	})
+}
+
+// TestOldCandidateHoldsNothing: where window.on_gap is fail, a candidate with
+// an old cut does not hold deltas that the live pane's base lets go on.
+func TestOldCandidateHoldsNothing(t *testing.T) {
+	b := newBaseBench(t, func(s *microbatch.Settings) { s.Rule.Max, s.Rule.OnGap = 30*time.Minute, window.Fail })
+	for _, clock := range []string{"02:50", "03:00"} {
+		b.put(clock, "a.ndjson", row("x", clock, 1, clock))
+	}
+	b.step("03:01", microbatch.Advanced)
+	b.rebuild(watermark.RebuildCandidate)
+	for _, clock := range []string{"03:20", "03:28"} {
+		b.put(clock, "a.ndjson", row("x", clock, 1, clock))
+		if r := b.p.Once(t.Context(), at(clock), microbatch.StepOptions{KeepBase: true}); r.Outcome != microbatch.Advanced {
+			t.Fatalf("step at %s: %s (%s)", clock, r.Outcome, r.Why)
+		}
+	}
+	b.put("03:36", "a.ndjson", row("x", "03:36", 1, "last"))
+	b.step("03:36", microbatch.Advanced)
+	if m := b.live(); m.Base != nil {
+		t.Errorf("promoted %+v with coverage %+v", m.Base, m.Coverage)
+	}
 }
