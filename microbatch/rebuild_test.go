@@ -11,6 +11,8 @@ import (
 
 	"github.com/deltad/deltad/microbatch"
 	"github.com/deltad/deltad/microbatch/full"
+	"github.com/deltad/deltad/microbatch/scan"
+	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/watermark"
 )
@@ -292,4 +294,41 @@ func TestObjectReplacedDuringARebuild(t *testing.T) {
 		"y":   `{"item":"y","updates":1,"clicks":5,"title":"two","clicks_5m":null,"double":10}`,
 		"x":   `{"item":"x","updates":1,"clicks":2,"title":"one","clicks_5m":2,"double":4}`,
 	})
+}
+
+// TestRebuildDoesNotBeginAgainForAReplacedObject: in a source where objects are
+// replaced all the time, what was read stays read.
+func TestRebuildDoesNotBeginAgainForAReplacedObject(t *testing.T) {
+	b := newBaseBench(t, nil)
+	for i := range 70 { // three batches of partitions, newest first
+		clock := at("01:50").Add(time.Duration(i) * time.Minute).Format("15:04")
+		b.put(clock, "a.ndjson", row(clock, clock, 1, "t"))
+	}
+	b.put("03:00", "a.ndjson", row("x", "03:00", 2, "one"))
+	b.step("03:01", microbatch.Advanced)
+	var mu sync.Mutex
+	opened := map[string]int{}
+	r, err := b.runRebuild(watermark.Rebuild{}, func(s *full.Settings) {
+		open := s.Builder.Open
+		s.Builder.Open = func(o partition.Object) (scan.Blob, map[string]string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if opened[o.Key]++; len(opened) == 1 {
+				b.put("01:50", "a.ndjson", row("other", "01:50", 1, "t"))
+				b.put("02:10", "a.ndjson", row("other", "02:10", 1, "t"))
+			}
+			return open(o)
+		}
+	})
+	if err != nil || r.State != watermark.RebuildCandidate {
+		t.Fatalf("%s, %v", r.State, err)
+	}
+	if m := b.generation(r.ID); len(m.Skipped) != 2 || len(m.Inputs) != 69 {
+		t.Errorf("skipped %+v, %d inputs", m.Skipped, len(m.Inputs))
+	}
+	for key, n := range opened {
+		if n > 1 {
+			t.Errorf("%s was opened %d times", key, n)
+		}
+	}
 }

@@ -77,12 +77,7 @@ func (r *reader) read(ctx context.Context, inputs []slice.Input) (*gathered, err
 			g.skipped = append(skipped, g.skipped...)
 			return g, nil
 		case err != nil:
-			left, passed := r.leaveOut(inputs, err)
-			if len(passed) == 0 {
-				return nil, err
-			}
-			inputs, skipped = left, append(skipped, passed...)
-			continue
+			return nil, err
 		}
 		if types, err = r.builder.Observe(ctx, inputs, wider, r.set.Workers); err != nil {
 			left, passed := r.leaveOut(inputs, err)
@@ -141,9 +136,12 @@ func (r *reader) attempt(ctx context.Context, inputs []slice.Input, types []colu
 	recentFrom := r.cut.Add(-r.set.Program.Spec().LongestOver())
 	for to := len(inputs); to > 0; to -= together {
 		batch := inputs[max(0, to-together):to]
-		w, err := r.window(ctx, batch, g.types)
+		w, passed, err := r.readable(ctx, batch, g.types)
 		if err != nil {
 			return g, nil, err
+		}
+		if g.skipped = append(g.skipped, passed...); len(w.Slices) == 0 {
+			continue
 		}
 		if g.types != nil && !slice.SameTypes(w.Types, g.types) {
 			closeAll(w.Slices)
@@ -196,9 +194,26 @@ func (g *gathered) note(s *slice.Slice) {
 // outages is how often an outage is waited for, each time twice as long.
 const outages = 8
 
+// readable builds the slices of some partitions without the objects that are
+// left out, which it returns. What else was read, here and before, stays: in a
+// source that changes all the time a rebuild would never end otherwise.
+func (r *reader) readable(ctx context.Context, batch []slice.Input, types []column.Type) (w slice.Window, passed []sink.Passed, err error) {
+	cache := slice.NewCache(1 << 62) // what was built is not built again
+	for len(batch) > 0 {
+		if w, err = r.window(ctx, batch, types, cache); err == nil {
+			return w, passed, nil
+		}
+		left, out := r.leaveOut(batch, err)
+		if len(out) == 0 {
+			return w, nil, err
+		}
+		batch, passed = left, append(passed, out...)
+	}
+	return slice.Window{}, passed, nil
+}
+
 // window builds the slices of some partitions, waiting for outages to end.
-func (r *reader) window(ctx context.Context, batch []slice.Input, types []column.Type) (slice.Window, error) {
-	cache := slice.NewCache(1 << 62) // what was built is not built again after an outage
+func (r *reader) window(ctx context.Context, batch []slice.Input, types []column.Type, cache *slice.Cache) (slice.Window, error) {
 	for attempt := 0; ; attempt++ {
 		r.set.Yield(ctx)
 		w, err := r.builder.Window(ctx, batch, types, types, cache, r.set.Workers)
