@@ -45,6 +45,40 @@ func TestServers(t *testing.T) {
 	}
 }
 
+// TestServersFull is TestServers with a full index rebuilt every day: the files
+// of every pane and of every base have the same bytes everywhere.
+func TestServersFull(t *testing.T) {
+	env, err := servers.FromEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AWS_ACCESS_KEY_ID", env.Key)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", env.Secret)
+	cases := []struct {
+		name string
+		o    options
+	}{
+		{"full-ndjson", options{seed: 31, format: "ndjson", dead: "NULL", promote: "auto", hours: 14 * 24, rest: 90, every: 3}},
+		{"full-parquet", options{
+			seed: 32, format: "parquet", deletes: `delete_when: "delay > 90"`, dead: "(delay > 90)", promote: "manual", hours: 14 * 24, rest: 90, every: 3,
+		}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			c.o.places = []place{embedded(t, 1)}
+			for _, e := range env.S3 {
+				c.o.places = append(c.o.places, remote(t, env, e, c.name))
+			}
+			began := time.Now()
+			s, f := driveFull(t, c.o)
+			t.Logf("%s; %s in %s", s, f, time.Since(began).Round(time.Second))
+			if s.panes < 150 || s.refined == 0 || f.rebuilds < 10 || f.promotions < 10 || f.overlaps == 0 || f.stale == 0 || f.unread == 0 {
+				t.Errorf("the ride met too little: %s; %s", s, f)
+			}
+		})
+	}
+}
+
 // remote is a bucket of an S3 server and a database of its own.
 func remote(t *testing.T, env servers.Env, e servers.Endpoint, suffix string) place {
 	t.Helper()
