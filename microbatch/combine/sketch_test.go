@@ -232,3 +232,48 @@ func formsMeet(t *testing.T, fn combine.Fn, sizes ...int) {
 		}
 	}
 }
+
+// TestSketchAccumulatorsKeepTheirBytes holds the formats: a change here needs a
+// new Version.
+func TestSketchAccumulatorsKeepTheirBytes(t *testing.T) {
+	small := floats(-1.5, 0, 0, 1, 2, 1000, math.Inf(-1), math.NaN(), math.SmallestNonzeroFloat64)
+	wide := ints(3, 4, 5, 1<<40, -1)
+	var out strings.Builder
+	for _, c := range []struct {
+		fn  combine.Fn
+		arg *column.Vector
+	}{
+		{build(t, "distinct", combine.Params{}, wide.Type), wide},
+		{build(t, "distinct", options("precision", 4), wide.Type), first(9)},
+		{build(t, "distinct", options("precision", 4), wide.Type), first(1000)},
+		{build(t, "distinct", combine.Params{}, small.Type), small},
+		{build(t, "distinct", combine.Params{}, column.Of(column.String)), texts("", "a", "a longer text than thirty-two bytes")},
+		{build(t, "theta", options("nominal", 16), wide.Type), wide},
+		{build(t, "theta", options("nominal", 16), wide.Type), first(100)},
+		{build(t, "quantile", options("q", 0.5), small.Type), small},
+		{build(t, "quantile", options("q", 0.5), wide.Type), wide},
+		{build(t, "median", options("relative_error", 0.0001), small.Type), small},
+		{build(t, "histogram", combine.Params{}, small.Type), small},
+		{build(t, "histogram", options("boundaries", []any{0, 1.5}), small.Type), small},
+		{build(t, "bloom", options("expected", 20), wide.Type), wide},
+		{build(t, "bloom", options("expected", 1, "fpp", 0.5), wide.Type), first(60)},
+		{build(t, "bloom", options("expected", 20), column.Of(column.String)), texts("", "a longer text than thirty-two bytes")},
+		{build(t, "bitmap", combine.Params{}, wide.Type), wide},
+		{build(t, "bitmap", combine.Params{}, wide.Type), first(100)},
+	} {
+		fmt.Fprintf(&out, "%s\t%d\t%x\n", c.fn.TypeID(), c.arg.Len(), lifted(t, c.fn, c.arg).AppendAcc(nil, 0))
+	}
+	const path = "testdata/sketches.golden"
+	if *update {
+		if err := os.WriteFile(path, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != string(want) {
+		t.Errorf("accumulators changed:\n%s\nwant:\n%s", out.String(), want)
+	}
+}
