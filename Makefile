@@ -8,7 +8,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 BIN := .cache/bin
-MODULES := . e2e
+MODULES := . bench e2e
 FUZZTIME ?= 5s
 BENCH ?= .
 
@@ -53,6 +53,7 @@ lint: tools-lint ## golangci-lint, go vet, gofmt and the state of go.mod, for ev
 .PHONY: bench
 bench: ## benchmarks; BENCH=regexp selects
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+	cd bench && go test -run '^$$' -bench '$(BENCH)' ./...
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (default 5s) each, side by side
