@@ -256,7 +256,7 @@ func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, built slice.Win
 		if err != nil {
 			return fmt.Errorf("open slice of %s: %w", text(s.Start), err)
 		}
-		sources[i] = window.Source{Start: s.Start, Run: run, All: !plan.Inputs[i].Read, Windowed: true}
+		sources[i] = window.Source{Start: s.Start, Run: run, All: !plan.Inputs[i].Read, Windowed: true, Read: plan.Inputs[i].Exact}
 	}
 	sources = append(sources, over.keys...)
 	docs, err := p.writer("part", bound.Schema(), put, &m.Files)

@@ -62,6 +62,12 @@ func (g *Generation) Read(o partition.Object) bool {
 	return ok && !o.Partition.After(g.Cut)
 }
 
+// exactly says whether the generation read this version of an object.
+func (g *Generation) exactly(o partition.Object) bool {
+	in, ok := g.read[o.Key]
+	return ok && !o.Partition.After(g.Cut) && in.ETag == o.ETag && in.Bytes == o.Size
+}
+
 // Unread says that an object lies at or before the cut and was not read.
 func (g *Generation) Unread(o partition.Object) bool {
 	return !o.Partition.After(g.Cut) && !g.Read(o)

@@ -89,8 +89,10 @@ func idOf(o partition.Object) ObjectID { return ObjectID{o.Key, o.ETag, o.Size} 
 type Input struct {
 	slice.Input
 	// Read says that the base the pane is computed over read these objects:
-	// they feed windowed fields alone.
-	Read bool `json:"read,omitempty"`
+	// they feed windowed fields alone. Exact says that it read these versions of
+	// them, and not what they replaced.
+	Read  bool `json:"read,omitempty"`
+	Exact bool `json:"-"`
 }
 
 // Plan is what a run will do: the value that `deltad plan` prints and that
@@ -290,19 +292,22 @@ func (p *Plan) split(f Facts) {
 
 // group says which objects are read as one input.
 type group struct {
-	start time.Time
-	read  bool
-	alone string
+	start       time.Time
+	read, exact bool
+	alone       string
 }
 
 func (p *Plan) add(groups map[group]*Input, o partition.Object) {
-	g := group{start: o.Partition, read: len(p.bases) > 0 && p.bases[0].Read(o)}
+	g := group{start: o.Partition}
+	if len(p.bases) > 0 {
+		g.read, g.exact = p.bases[0].Read(o), p.bases[0].exactly(o)
+	}
 	if !p.Coverage.Contains(o.Partition) {
 		g.alone = o.Key
 	}
 	in := groups[g]
 	if in == nil {
-		in = &Input{Input: slice.Input{Start: o.Partition}, Read: g.read}
+		in = &Input{Input: slice.Input{Start: o.Partition}, Read: g.read, Exact: g.exact}
 		groups[g] = in
 	}
 	in.Objects = append(in.Objects, o)

@@ -155,7 +155,7 @@ func (r *reader) documents(ctx context.Context, g *gathered, acc *table.Run, m *
 		if err != nil {
 			return fmt.Errorf("open slice of %s: %w", s.Start.Format(time.RFC3339), err)
 		}
-		sources = append(sources, window.Source{Start: s.Start, Run: run, Windowed: true})
+		sources = append(sources, window.Source{Start: s.Start, Run: run, Windowed: true, Read: true})
 	}
 	m.Schema = parquet.SchemaFields(g.bound.Schema())
 	w, err := parquet.NewWriter(parquet.Options{

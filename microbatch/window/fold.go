@@ -26,6 +26,9 @@ type Source struct {
 	// only names keys, and its run may have any accumulators: a key that
 	// nothing else has is a tombstone, which hides what another base has of it.
 	All, Windowed bool
+	// Read says that the base read exactly these records: a key of them that it
+	// does not have was deleted, so long ago that the base has forgotten it.
+	Read bool
 }
 
 // Base is a generation of the full index that a pane is computed over: its
@@ -73,12 +76,12 @@ func Fold(bound *index.Bound, slices []Source, base *Base, n time.Time, emit fun
 type folder struct {
 	merger    *table.Merger
 	inside    [][]bool // by slice and fn
-	named     []bool   // by slice: it only names keys
+	named     []bool   // by slice: it only names keys, or has what the base read
 	columns   []combine.Column
 	extractor *index.Extractor
 	out       Documents
 	keys      [][]byte
-	absent    []bool // by key: only named, and nothing has a record of it
+	absent    []bool // by key: only named, and nothing has a record of it that counts
 	arena     []byte
 	base      *Base
 	cursor    *table.RunCursor // into the base, before its first row not below the last key
@@ -113,7 +116,7 @@ func newFolder(bound *index.Bound, slices []Source, base *Base, n time.Time) (*f
 			}
 		}
 		f.inside = append(f.inside, inside)
-		f.named = append(f.named, !s.All && !s.Windowed)
+		f.named = append(f.named, !s.All && !s.Windowed || base != nil && s.Read)
 	}
 	f.merger = table.Merge(cursors)
 	return f, nil
