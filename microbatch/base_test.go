@@ -383,7 +383,41 @@ func TestUnreadObjectOutlivesItsObject(t *testing.T) {
 	b.step("05:04", microbatch.WasIdle)
 }
 
-// TestGatePolicyOfRebuilds: a generation that shrank is held, the live base
+// TestSkippedUnreadObjectStaysOut: one that is carried from before the listing
+// can be skipped like any other, and every pane names it.
+func TestSkippedUnreadObjectStaysOut(t *testing.T) {
+	b := newBaseBench(t, nil)
+	b.put("02:00", "a.ndjson", row("old", "02:00", 7, "ancient"))
+	b.put("03:00", "a.ndjson", row("x", "03:00", 2, "one"))
+	b.step("03:01", microbatch.Advanced)
+	b.rebuild(watermark.RebuildCandidate)
+	b.step("03:01", microbatch.Refined)
+	late := b.put("02:32", "late.ndjson", row("old", "02:32", 1, "late"))
+	b.step("03:02", microbatch.Refined)
+	b.put("05:00", "a.ndjson", row("z", "05:00", 1, "zed"))
+	b.step("05:01", microbatch.Advanced)
+	etag := ""
+	for _, in := range b.live().Inputs {
+		if in.Key == late {
+			etag = in.ETag
+		}
+	}
+	if err := b.state.SkipObject(t.Context(), "ads", watermark.ObjectRef{Key: late, ETag: etag}, watermark.Change{ID: b.set.NewID(), Actor: "t", Reason: "it is wrong"}); err != nil {
+		t.Fatal(err)
+	}
+	b.step("05:02", microbatch.Refined)
+	b.step("05:02", microbatch.WasIdle)
+	b.put("05:02", "a.ndjson", row("z", "05:02", 1, "zed"))
+	b.step("05:03", microbatch.Advanced)
+	if got := b.docs()["old"]; got != `{"item":"old","updates":1,"clicks":7,"title":"ancient","clicks_5m":null,"double":14}` {
+		t.Errorf("old is %s", got)
+	}
+	if m := b.live(); len(m.Skipped) != 1 || m.Skipped[0].Key != late {
+		t.Errorf("skipped %+v", m.Skipped)
+	}
+}
+
+// TestHeldGenerationWaitsForAPerson: a generation that shrank is held, the live base
 // stays, and a person lets it past by naming the check.
 func TestHeldGenerationWaitsForAPerson(t *testing.T) {
 	b := newBaseBench(t, nil)

@@ -268,16 +268,10 @@ func (p *Plan) split(f Facts) {
 			}
 			continue
 		}
-		if why, skipped := f.Skip[idOf(o)]; skipped {
-			p.Skipped = append(p.Skipped, sink.Passed{
-				Key: o.Key, Partition: sink.AtPtr(o.Partition), ETag: o.ETag, Bytes: o.Size, Reason: why,
-			})
-			continue
-		}
-		p.add(groups, o)
+		p.take(f, groups, o)
 	}
 	for _, o := range p.carried(f) {
-		p.add(groups, o)
+		p.take(f, groups, o)
 	}
 	p.order(groups)
 	for _, in := range p.Inputs {
@@ -288,6 +282,17 @@ func (p *Plan) split(f Facts) {
 	slices.SortFunc(p.Skips, time.Time.Compare)
 	p.Skips = slices.CompactFunc(p.Skips, time.Time.Equal)
 	slices.SortFunc(p.Skipped, func(a, b sink.Passed) int { return strings.Compare(a.Key, b.Key) })
+}
+
+// take adds an object to the inputs, or to what is skipped.
+func (p *Plan) take(f Facts, groups map[group]*Input, o partition.Object) {
+	if why, skipped := f.Skip[idOf(o)]; skipped {
+		p.Skipped = append(p.Skipped, sink.Passed{
+			Key: o.Key, Partition: sink.AtPtr(o.Partition), ETag: o.ETag, Bytes: o.Size, Reason: why,
+		})
+		return
+	}
+	p.add(groups, o)
 }
 
 // group says which objects are read as one input.

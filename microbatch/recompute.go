@@ -126,12 +126,8 @@ func (p *Pipeline) planOf(ctx context.Context, m sink.Manifest) (Plan, error) {
 	}
 	plan.order(groups)
 	for _, g := range plan.bases {
-		// (cut − D, cut] is inside the coverage, so what the run listed there is
-		// in the manifest.
-		recent := partition.Range{From: g.Cut.Add(-p.set.Rule.Longest), To: g.Cut}
-		if slices.ContainsFunc(g.Within(recent), func(in sink.Input) bool {
-			return !in.Partition.Before(p.set.Since) && !there[ObjectID{in.Key, in.ETag, in.Bytes}]
-		}) {
+		// What the run listed of (cut − D, cut] is in the manifest.
+		if g.reseen(p.set.Since, func(in sink.Input) bool { return there[ObjectID{in.Key, in.ETag, in.Bytes}] }) {
 			plan.Reseen = append(plan.Reseen, g.ID)
 		}
 	}

@@ -6,8 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/deltad/deltad/microbatch"
+	"github.com/deltad/deltad/microbatch/combine"
+	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/store"
 	"github.com/deltad/deltad/watermark"
@@ -113,6 +116,33 @@ func TestRecomputeIsWhatWasPublished(t *testing.T) {
 	b.step("05:03", microbatch.Refined)
 	if m := b.live(); m.Base.Generation != second.ID || len(m.Supports) != 1 || m.Supports[0].Generation != base.ID {
 		t.Fatalf("over %+v, supports %+v", m.Base, m.Supports)
+	}
+	b.recomputed()
+}
+
+// TestRecomputeOverABaseOfLongerDurations: what the base saw in its own
+// durations counts, not what the configuration has now.
+func TestRecomputeOverABaseOfLongerDurations(t *testing.T) {
+	b := newBaseBench(t, nil)
+	b.put("02:56", "a.ndjson", row("seen", "02:56", 2, "two"))
+	b.put("03:00", "a.ndjson", row("x", "03:00", 2, "one"))
+	b.step("03:01", microbatch.Advanced)
+	b.rebuild(watermark.RebuildCandidate)
+	b.step("03:01", microbatch.Refined)
+	spec := clicks()
+	for i := range spec.Fields {
+		spec.Fields[i].Over = min(spec.Fields[i].Over, 2*time.Minute)
+	}
+	program, err := index.Compile(spec, combine.Builtins())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.set.Program, b.set.ConfigHash, b.set.Rule.Longest = program, "c2", 2*time.Minute
+	b.restart()
+	b.put("02:56", "a.ndjson", row("other", "02:56", 2, "two"))
+	b.step("03:02", microbatch.Refined)
+	if _, ok := b.docs()["seen"]; !ok || b.live().Base.StaleCount != 1 {
+		t.Errorf("seen is there: %v, stale %d", ok, b.live().Base.StaleCount)
 	}
 	b.recomputed()
 }

@@ -154,13 +154,43 @@ func (p *Pipeline) skips(ctx context.Context, s *survey) error {
 			listed[o.Key] = o
 		}
 	}
+	type version struct{ key, etag string }
+	unlisted := map[version]string{}
 	for _, st := range states {
 		if st.SkippedAt.IsZero() {
 			s.failing = append(s.failing, watermark.ObjectRef{Key: st.Key, ETag: st.ETag})
 			continue
 		}
-		if o, ok := listed[st.Key]; ok && o.ETag == st.ETag {
+		o, ok := listed[st.Key]
+		switch {
+		case !ok:
+			unlisted[version{st.Key, st.ETag}] = st.SkipReason
+		case o.ETag == st.ETag:
 			s.facts.Skip[idOf(o)] = st.SkipReason
+		}
+	}
+	if len(unlisted) == 0 {
+		return nil
+	}
+	// What lies before the listing may be carried, and is skipped all the same.
+	note := func(key, etag string, bytes int64) {
+		if why, ok := unlisted[version{key, etag}]; ok {
+			s.facts.Skip[ObjectID{key, etag, bytes}] = why
+		}
+	}
+	if live := s.facts.Live; live != nil {
+		for _, in := range live.Inputs {
+			note(in.Key, in.ETag, in.Bytes)
+		}
+		for _, o := range live.Skipped {
+			note(o.Key, o.ETag, o.Bytes)
+		}
+	}
+	for _, g := range s.facts.Bases {
+		for v := range unlisted {
+			if in, ok := g.read[v.key]; ok {
+				note(in.Key, in.ETag, in.Bytes)
+			}
 		}
 	}
 	return nil

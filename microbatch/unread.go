@@ -29,7 +29,7 @@ func (p *Plan) wants(key string, start time.Time) bool {
 
 // carried are the unread objects that lie before what was listed and are not
 // listed again: those that one base has read and another has not, which a
-// rebuild found, and the unread inputs of the live pane.
+// rebuild found, and the unread inputs of the live pane, skipped ones too.
 func (p *Plan) carried(f Facts) []partition.Object {
 	if f.Live == nil || len(p.bases) == 0 {
 		return nil
@@ -52,6 +52,11 @@ func (p *Plan) carried(f Facts) []partition.Object {
 	for _, in := range f.Live.Inputs {
 		carry(in)
 	}
+	for _, s := range f.Live.Skipped {
+		if s.Partition != nil {
+			carry(sink.Input{Key: s.Key, ETag: s.ETag, Bytes: s.Bytes, Partition: *s.Partition})
+		}
+	}
 	return out
 }
 
@@ -64,33 +69,32 @@ func (p *Plan) stale(f Facts) {
 	for _, o := range f.Objects {
 		there[o.Key] = o
 	}
+	same := func(in sink.Input) bool {
+		o, ok := there[in.Key]
+		return ok && o.ETag == in.ETag && o.Size == in.Bytes
+	}
 	for i, g := range p.bases {
-		seen := g.Cut.Add(-g.longest())
-		// What lies before full.since does not exist any more, and is no reason to
-		// rebuild: over all keeps it, and durations lack it.
-		reseen := f.Since.After(seen) && len(g.Within(partition.Range{From: seen, To: earlier(g.Cut, f.Since.Add(-1))})) > 0
 		for _, in := range g.Within(f.Listed) {
-			o, ok := there[in.Key]
-			if ok && o.ETag == in.ETag && o.Size == in.Bytes || in.Partition.Before(f.Since) {
-				continue
-			}
-			if i == 0 {
+			// What lies before full.since does not exist any more, and is no reason to
+			// rebuild: over all keeps it, and durations lack it.
+			if i == 0 && !same(in) && !in.Partition.Before(f.Since) {
 				p.Stale = append(p.Stale, in.Key)
 			}
-			reseen = reseen || in.Partition.After(seen)
 		}
-		if reseen {
+		if g.reseen(f.Since, same) {
 			p.Reseen = append(p.Reseen, g.ID)
 		}
 	}
 	slices.Sort(p.Stale)
 }
 
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
+// reseen says whether the delta must have all keys that the generation saw in
+// (cut − D, cut]: something that it read there is not the same any more, or lies
+// before full.since now. All of that range is listed, and inside the coverage.
+func (g *Generation) reseen(since time.Time, same func(sink.Input) bool) bool {
+	return slices.ContainsFunc(g.Within(partition.Range{From: g.Cut.Add(-g.longest()), To: g.Cut}), func(in sink.Input) bool {
+		return in.Partition.Before(since) || !same(in)
+	})
 }
 
 // staleness is what the manifest names of it.
