@@ -141,8 +141,49 @@ type slot struct {
 	key  string
 }
 
-// bind compiles e for operands of the given types, by path.
+// bind compiles e for operands of the given types, by path. Where the type of
+// its value hangs on an operand that no value was seen of, it is what the other
+// operands leave it to be, else that of a column without values.
 func (e *expression) bind(typeOf func(path string) column.Type, asBool bool) (*compiled, error) {
+	c, err := e.compile(typeOf, asBool)
+	if !errors.Is(err, errOpen) {
+		return c, err
+	}
+	out := column.Type{}
+	found := false
+	for _, as := range []column.Kind{column.Bool, column.Int64, column.Float64, column.String, column.Timestamp} {
+		unseen := false
+		seen, assumed := e.compile(func(path string) column.Type {
+			t := typeOf(path)
+			if t.Kind == column.Null {
+				unseen = true
+				return column.Of(as)
+			}
+			return t
+		}, false)
+		switch {
+		case !unseen:
+			return nil, err // its type is open whatever is seen
+		case assumed != nil:
+		case !found:
+			out, found = seen.out, true
+		case !out.Equal(seen.out):
+			out = column.Type{}
+		}
+	}
+	if !found {
+		return nil, err
+	}
+	c.out = out
+	return c, nil
+}
+
+// errOpen is an expression whose value may be of any type.
+var errOpen = errors.New("its type is not known before it runs; wrap it with int(), float() or string()")
+
+// compile is bind for operands whose types are all that matters. With errOpen
+// it returns the expression all the same.
+func (e *expression) compile(typeOf func(path string) column.Type, asBool bool) (*compiled, error) {
 	c := &compiled{source: e.source, env: map[string]any{}}
 	env := types.Map{}
 	for _, p := range e.paths {
@@ -178,7 +219,7 @@ func (e *expression) bind(typeOf func(path string) column.Type, asBool bool) (*c
 		return c, nil
 	}
 	if c.out, err = outputType(program.Node().Type()); err != nil {
-		return nil, fmt.Errorf("expression %q: %w", e.source, err)
+		return c, fmt.Errorf("expression %q: %w", e.source, err)
 	}
 	return c, nil
 }
@@ -275,7 +316,7 @@ var timeType = reflect.TypeFor[time.Time]()
 
 func outputType(t reflect.Type) (column.Type, error) {
 	if isOpen(t) {
-		return column.Type{}, errors.New("its type is not known before it runs; wrap it with int(), float() or string()")
+		return column.Type{}, errOpen
 	}
 	switch t.Kind() {
 	case reflect.Bool:
