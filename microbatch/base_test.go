@@ -368,6 +368,9 @@ func TestUnreadObjectOutlivesItsObject(t *testing.T) {
 	if len(m.UnreadSlices) != 1 {
 		t.Fatalf("slices %+v", m.UnreadSlices)
 	}
+	if k := m.UnreadSlices[0]; k.Key == sink.SliceKey(k.SHA256) {
+		t.Errorf("slice %s is named by its content alone: a late delete may hit it after it is listed again", k.Key)
+	}
 	if err := b.out.Delete(t.Context(), m.UnreadSlices[0].Key); err != nil {
 		t.Fatal(err)
 	}

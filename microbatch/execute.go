@@ -145,7 +145,7 @@ func (p *Pipeline) produce(ctx context.Context, t term, plan Plan, run watermark
 	if err := p.write(ctx, bound, built, over, before, plan, &m); err != nil {
 		return sink.Manifest{}, err
 	}
-	if m.UnreadSlices, err = p.keepUnread(ctx, plan, built); err != nil {
+	if m.UnreadSlices, err = p.keepUnread(ctx, run.ID, plan, built); err != nil {
 		return sink.Manifest{}, err
 	}
 	lap("documents")

@@ -130,13 +130,13 @@ var errOtherIndex = errors.New("it was built with another configuration of the i
 
 // keepUnread writes the slices of the inputs outside the coverage, whose
 // objects may go before a base has read them.
-func (p *Pipeline) keepUnread(ctx context.Context, plan Plan, built slice.Window) ([]sink.StateFile, error) {
+func (p *Pipeline) keepUnread(ctx context.Context, runID string, plan Plan, built slice.Window) ([]sink.StateFile, error) {
 	var files []sink.StateFile
 	for i, in := range plan.Inputs {
 		if plan.Coverage.Contains(in.Start) {
 			continue
 		}
-		f, err := p.writeSlice(ctx, built.Slices[i])
+		f, err := p.writeSlice(ctx, runID, built.Slices[i])
 		if err != nil {
 			return nil, fmt.Errorf("keep the slice of %s: %w", in.Objects[0].Key, err)
 		}
@@ -145,8 +145,9 @@ func (p *Pipeline) keepUnread(ctx context.Context, plan Plan, built slice.Window
 	return files, nil
 }
 
-// writeSlice puts a slice under the hash of its content.
-func (p *Pipeline) writeSlice(ctx context.Context, s *slice.Slice) (f sink.StateFile, err error) {
+// writeSlice puts a slice under a name of this run, unless the live pane keeps
+// one of the same bytes.
+func (p *Pipeline) writeSlice(ctx context.Context, runID string, s *slice.Slice) (f sink.StateFile, err error) {
 	out := spool.New(p.set.TempDir, p.set.Memory)
 	sum := newSummer(out)
 	if err := s.Encode(sum); err != nil {
@@ -159,12 +160,16 @@ func (p *Pipeline) writeSlice(ctx context.Context, s *slice.Slice) (f sink.State
 	}
 	defer data.Close()
 	hash := hex.EncodeToString(sum.hash.Sum(nil))
-	f = sink.StateFile{Key: sink.SliceKey(hash), Bytes: data.Size(), SHA256: hash}
+	if live := p.seen.live; live != nil {
+		for _, kept := range live.UnreadSlices {
+			if kept.SHA256 == hash && kept.Bytes == data.Size() {
+				return kept, nil
+			}
+		}
+	}
+	f = sink.StateFile{Key: sink.SliceKey(sink.Sum([]byte(hash + runID))), Bytes: data.Size(), SHA256: hash}
 	for _, o := range s.Objects {
 		f.Rows += o.Rows
-	}
-	if live := p.seen.live; live != nil && slices.Contains(live.UnreadSlices, f) {
-		return f, nil // written by an earlier run, and kept because the live pane names it
 	}
 	return f, p.set.Sink.PutState(ctx, f.Key, sectionOf(data), hash)
 }

@@ -5,13 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
-	"github.com/deltad/deltad/store"
 )
 
 // RollbackPlan says what publishing a former pane again would mean: what
@@ -88,7 +86,7 @@ func (p *Pipeline) PlanRollback(ctx context.Context, now time.Time, to sink.Ref,
 		return RollbackPlan{}, fmt.Errorf("%s: %w", what, sink.ErrNoPane)
 	}
 	head, live := p.seen.head, *p.seen.live
-	target, err := p.formerPane(ctx, to)
+	target, err := p.set.Sink.RollbackTarget(ctx, head, to)
 	if err != nil {
 		return RollbackPlan{}, fmt.Errorf("%s: %w", what, err)
 	}
@@ -124,48 +122,6 @@ func (p *Pipeline) PlanRollback(ctx context.Context, now time.Time, to sink.Ref,
 	plan.Recomputed = tally(reread)
 	plan.Digest, err = plan.digest(p.set.ConfigHash)
 	return plan, err
-}
-
-// formerPane reads a pane to go back to and looks whether all of it is there.
-func (p *Pipeline) formerPane(ctx context.Context, ref sink.Ref) (sink.Manifest, error) {
-	head := p.seen.head
-	if ref == p.seen.ref {
-		return sink.Manifest{}, fmt.Errorf("%w: it is the live pane", sink.ErrTransition)
-	}
-	m, err := p.set.Sink.ReadManifest(ctx, ref)
-	if err == nil {
-		err = p.set.Sink.LoadInputs(ctx, &m)
-	}
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return m, fmt.Errorf("%w: %v", sink.ErrCondemned, err)
-	case err != nil:
-		return m, err
-	case m.Kind != sink.Delta || m.Pipeline != p.set.Name:
-		return m, fmt.Errorf("%w: it is a %s of pipeline %s", sink.ErrTransition, m.Kind, m.Pipeline)
-	case m.Base == nil && head.Base != nil:
-		return m, fmt.Errorf("%w: it has no base, and the live pane has", sink.ErrTransition)
-	}
-	ids := m.DataIDs()
-	if m.Base != nil {
-		ids = append(ids, m.Base.Generation)
-	}
-	for _, id := range ids {
-		if head.Condemns(id) {
-			return m, fmt.Errorf("%w: data of %s", sink.ErrCondemned, id)
-		}
-	}
-	if err := p.set.Sink.Present(ctx, m); err != nil || m.Base == nil {
-		return m, err
-	}
-	base, err := p.set.Sink.ReadBase(ctx, *m.Base)
-	if errors.Is(err, store.ErrNotFound) {
-		return m, fmt.Errorf("%w: %v", sink.ErrCondemned, err)
-	}
-	if err == nil {
-		err = p.set.Sink.Present(ctx, base)
-	}
-	return m, err
 }
 
 // digest hashes what the caller agrees to, as canonical JSON.

@@ -56,7 +56,7 @@ func (s *Sink) Rollback(ctx context.Context, me Owner, head Head, o RollbackOpti
 	if head.RunID == o.RunID {
 		return head, live, nil
 	}
-	target, err := s.rollbackTarget(ctx, head, o.Target)
+	target, err := s.RollbackTarget(ctx, head, o.Target)
 	if err != nil {
 		return Head{}, Manifest{}, fmt.Errorf("roll back to %s: %w", o.Target.Manifest, err)
 	}
@@ -79,8 +79,9 @@ func (s *Sink) Rollback(ctx context.Context, me Owner, head Head, o RollbackOpti
 	return now, m, err
 }
 
-// rollbackTarget is the manifest to go back to, with its inputs, or why not.
-func (s *Sink) rollbackTarget(ctx context.Context, head Head, ref Ref) (Manifest, error) {
+// RollbackTarget is the manifest that a rollback would go back to from head, with its inputs, or why it would be refused: see Rollback. It
+// writes nothing. head must name a pane.
+func (s *Sink) RollbackTarget(ctx context.Context, head Head, ref Ref) (Manifest, error) {
 	if ref == head.Delta.Ref() {
 		return Manifest{}, fmt.Errorf("%w: it is the live pane", ErrTransition)
 	}
