@@ -242,6 +242,15 @@ func TestRollbackToAPane(t *testing.T) {
 	if v, _, _ := r.do(0, "trigger", "-o", "json"); v["outcome"] != "advanced" {
 		t.Errorf("resumed: %v", v)
 	}
+	// Pinned again while it cannot be read, it stays pinned.
+	data, err := filepath.Glob(filepath.Join(r.dir, "*", "delta", run))
+	if err != nil || len(data) != 1 {
+		t.Fatalf("data of %s: %v, %v", run, data, err)
+	}
+	if err := os.Rename(data[0], data[0]+".away"); err != nil {
+		t.Fatal(err)
+	}
+	r.do(1, pins...)
 	if gone := r.list("base", "unpin", run); len(gone) != 1 {
 		t.Errorf("unpin: %v", gone)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/deltad/deltad/sink"
@@ -30,6 +31,11 @@ func (p Pipe) Pin(ctx context.Context, id string, c Change) (watermark.Pin, erro
 		return watermark.Pin{}, err
 	}
 	pin := watermark.Pin{Pipeline: p.name, Kind: kind, ID: id, Owner: ch.Actor, Reason: ch.Reason}
+	pins, err := p.app.State.Pins(ctx, p.name)
+	if err != nil {
+		return pin, fmt.Errorf("look for pins: %w", err)
+	}
+	before := slices.ContainsFunc(pins, func(o watermark.Pin) bool { return o.Kind == kind && o.ID == id && o.Owner == ch.Actor })
 	if err := p.app.State.Pin(ctx, pin); err != nil {
 		return pin, fmt.Errorf("pin %s %s: %w", kind, id, err)
 	}
@@ -40,6 +46,9 @@ func (p Pipe) Pin(ctx context.Context, id string, c Change) (watermark.Pin, erro
 	}
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, sink.ErrCondemned) {
 		err = refuse(NotThere, "id", "%s %s was collected already", kind, id)
+	}
+	if err != nil && before {
+		return pin, err // an outage now must not undo what was pinned before
 	}
 	if err != nil {
 		return pin, errors.Join(err, p.app.State.Unpin(ctx, p.name, kind, id, ch.Actor))
