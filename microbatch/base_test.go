@@ -41,7 +41,7 @@ func (b *bench) full(change func(*full.Settings)) full.Settings {
 		b.t.Fatal("the lister cannot scan")
 	}
 	f := full.Settings{
-		Name: s.Name, Calendar: s.Calendar, ConfigHash: s.ConfigHash, Program: s.Program, Combiners: s.Combiners, Since: s.Since,
+		Name: s.Name, Calendar: s.Calendar, ConfigHash: s.ConfigHash, Program: s.Program, Since: s.Since,
 		Promote: true, Gate: full.DefaultGate(), MaxRejectShare: s.MaxRejectShare,
 		Builder: slice.Builder{Program: s.Program, Format: s.Format, Row: s.Row, Limits: s.ScanLimits, Open: s.Open},
 		Workers: 2, Lister: lister, Sink: s.Sink, State: b.state,

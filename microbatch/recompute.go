@@ -174,7 +174,7 @@ func (p *Pipeline) RecomputeBase(ctx context.Context, m sink.Manifest, tombstone
 	builder := p.builder
 	builder.Program = g.Bound.Program()
 	r := full.New(full.Settings{
-		Name: p.set.Name, Calendar: p.set.Calendar, ConfigHash: m.ConfigHash, Program: builder.Program, Combiners: p.set.Combiners,
+		Name: p.set.Name, Calendar: p.set.Calendar, ConfigHash: m.ConfigHash, Program: builder.Program,
 		Since: p.set.Since, Tombstones: tombstones, Builder: builder, Workers: p.set.Workers, Sink: p.set.Sink, Log: p.set.Log,
 	})
 	return r.Recompute(ctx, m)

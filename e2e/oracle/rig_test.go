@@ -205,7 +205,7 @@ func (r *rig) rebuild(cut time.Time, approve, wide bool) (watermark.Rebuild, err
 	}
 	s := r.set
 	maker := full.New(full.Settings{
-		Name: s.Name, Calendar: s.Calendar, ConfigHash: s.ConfigHash, Program: s.Program, Combiners: s.Combiners, Since: s.Since,
+		Name: s.Name, Calendar: s.Calendar, ConfigHash: s.ConfigHash, Program: s.Program, Since: s.Since,
 		Promote: approve, Gate: gate, MaxRejectShare: s.MaxRejectShare,
 		Builder: slice.Builder{Program: s.Program, Format: s.Format, Row: s.Row, Limits: s.ScanLimits, Open: s.Open},
 		Workers: 1, Lister: r.source.Source, Sink: s.Sink, State: r.state,

@@ -37,7 +37,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/microbatch/source"
@@ -77,7 +76,6 @@ type Settings struct {
 	Calendar   partition.Calendar
 	ConfigHash string
 	Program    *index.Program
-	Combiners  map[string]combine.Builder
 	// Since is the start of the first partition that exists; zero is no bound.
 	Since time.Time
 	// Tombstones is how long before the cut a deleted key's last record may lie

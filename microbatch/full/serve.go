@@ -52,9 +52,9 @@ func (r *Rebuilder) turn(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("look for rebuilds: %w", err)
 	}
-	_, err = r.Run(ctx, rb)
-	if errors.Is(err, watermark.ErrHeld) {
-		return nil // another replica makes it
+	end, err := r.Run(ctx, rb)
+	if errors.Is(err, watermark.ErrHeld) || end.State != watermark.RebuildRunning {
+		return nil // another replica makes it, or how it ended is journalled and logged
 	}
 	return err
 }

@@ -25,7 +25,7 @@ func (a *App) rebuildSettings(p *Pipe) (*full.Settings, error) {
 		return nil, nil
 	}
 	set := &full.Settings{
-		Name: s.Name, Calendar: s.Calendar, ConfigHash: s.ConfigHash, Program: s.Program, Combiners: s.Combiners, Since: s.Since,
+		Name: s.Name, Calendar: s.Calendar, ConfigHash: s.ConfigHash, Program: s.Program, Since: s.Since,
 		Tombstones: c.Full.Tombstones, Promote: c.Full.Promote == configs.PromoteAuto, Gate: full.DefaultGate(),
 		SkipObjects: c.Errors.Object == configs.ErrorsSkip, MaxRejectShare: s.MaxRejectShare,
 		Builder: slice.Builder{

@@ -161,7 +161,7 @@ func (x *Index) Rebuild() watermark.Rebuild {
 	x.t.Helper()
 	s := x.Set
 	rebuilder := full.New(full.Settings{
-		Name: s.Name, Calendar: s.Calendar, ConfigHash: s.ConfigHash, Program: s.Program, Combiners: s.Combiners,
+		Name: s.Name, Calendar: s.Calendar, ConfigHash: s.ConfigHash, Program: s.Program,
 		Promote: true, Gate: full.Gate{MaxShrink: 1, MaxGrowth: 9, MaxNulls: 1}, Builder: x.Pipeline().Builder(), Workers: 2, Lister: x.Source, Sink: s.Sink, State: x.State,
 		Log: s.Log, NewID: s.NewID, Build: "test", Instance: "t1", LeaseTTL: 30 * time.Second,
 	})
