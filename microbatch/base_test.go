@@ -324,7 +324,8 @@ func TestNewFieldIsPendingUntilABaseHasIt(t *testing.T) {
 }
 
 // TestTypesThatNoLongerFitTheBase: a wider type since the base is an error that
-// names the field, asks for a rebuild, and is over with it.
+// names the field and asks for a rebuild. The gate holds that one, as the type
+// of a field is another, and with its promotion the error is over.
 func TestTypesThatNoLongerFitTheBase(t *testing.T) {
 	b := newBaseBench(t, nil)
 	b.put("03:00", "a.ndjson", row("x", "03:00", 2, "one"))
@@ -339,6 +340,14 @@ func TestTypesThatNoLongerFitTheBase(t *testing.T) {
 	if err != nil || open.Cause != watermark.RebuildTypes {
 		t.Fatalf("%+v, %v", open, err)
 	}
+	if r, err := b.make(open); err != nil || r.State != watermark.RebuildHeld {
+		t.Fatalf("%s, %v", r.State, err)
+	}
+	if _, err := b.state.ApproveRebuild(t.Context(), "ads", open.ID, []string{full.CheckFields}, watermark.Change{ID: b.set.NewID(), Actor: "t", Reason: "halves are wanted"}); err != nil {
+		t.Fatal(err)
+	}
+	b.step("03:07", microbatch.Advanced)
+	b.same(map[string]string{"x": `{"item":"x","updates":2,"clicks":2.5,"title":"half","clicks_5m":0.5,"double":5}`})
 }
 
 // TestUnreadObjectOutlivesItsObject: the slice of an unread object is kept, so

@@ -166,9 +166,12 @@ func (p *Pipeline) askRebuild(ctx context.Context, cause, why string) {
 		case watermark.RebuildQueued, watermark.RebuildRunning, watermark.RebuildHeld:
 			return
 		case watermark.RebuildCandidate:
-			if until, unfit := p.unfit[r.ID]; !unfit || !until.IsZero() {
+			// One that never becomes the base lets another take its place, but not
+			// one after another where that does not help.
+			until, unfit := p.unfit[r.ID]
+			if !unfit || !until.IsZero() || r.Cause == cause && time.Since(r.FinishedAt) < sinceRebuild {
 				return
-			} // else it never becomes the base: another takes its place
+			}
 		default:
 			// One that became the base answers what was asked before it, and
 			// objects that are replaced all the time must not rebuild all the time.

@@ -177,7 +177,7 @@ func (p *Pipeline) RecomputeBase(ctx context.Context, m sink.Manifest, tombstone
 		Name: p.set.Name, Calendar: p.set.Calendar, ConfigHash: m.ConfigHash, Program: builder.Program,
 		Since: p.set.Since, Tombstones: tombstones, Builder: builder, Workers: p.set.Workers, Sink: p.set.Sink, Log: p.set.Log,
 	})
-	return r.Recompute(ctx, m)
+	return r.Recompute(ctx, m, g.Bound.Signature().Types)
 }
 
 // Builder reads objects the way the pipeline does.

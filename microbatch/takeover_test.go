@@ -61,7 +61,7 @@ func TestRebuildIsTakenOverAtEveryStep(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				again, err := full.New(b.full(nil)).Recompute(t.Context(), base)
+				again, err := full.New(b.full(nil)).Recompute(t.Context(), base, nil)
 				if err != nil || !reflect.DeepEqual(again.Files, base.Files) || !reflect.DeepEqual(again.StateFiles(), base.StateFiles()) {
 					t.Errorf("made again (%v): %+v %+v, want %+v %+v", err, again.Files, again.StateFiles(), base.Files, base.StateFiles())
 				}

@@ -12,7 +12,8 @@
 //     that was listed, or left out by name, or the rebuild fails. The manifest
 //     lists exactly what was read.
 //  3. The documents and accumulators are a function of the configuration, the
-//     cut and the objects: not of order, workers, memory or when it ran. They
+//     cut, the objects and the types of columns, which objects beyond the cut may
+//     widen and the manifest tells: not of order, workers, memory or when it ran. They
 //     are folded by the code that folds panes, over the accumulators that are
 //     kept, so base and delta cannot disagree about a value.
 //  4. Nothing of a generation is named anywhere before all of it is written,

@@ -43,7 +43,7 @@ func (r *Rebuilder) make(ctx context.Context, l watermark.Lease, rb watermark.Re
 	}
 	p.cutAt(cut)
 	r.at("pinned")
-	inputs, m, err := r.list(ctx, cut)
+	inputs, later, m, err := r.list(ctx, cut)
 	if err != nil {
 		return made{}, err
 	}
@@ -58,7 +58,7 @@ func (r *Rebuilder) make(ctx context.Context, l watermark.Lease, rb watermark.Re
 		r.set.Yield(ctx)
 		return open(o)
 	}
-	g, err := rd.read(ctx, inputs)
+	g, err := rd.read(ctx, inputs, rd.forecast(ctx, inputs, later))
 	if err != nil {
 		return made{}, err
 	}
@@ -149,20 +149,20 @@ func (r *Rebuilder) cut(rb watermark.Rebuild, live sink.Manifest) (time.Time, er
 }
 
 // list freezes the objects: those of the partitions up to the cut, oldest
-// first, but for the ones that are skipped.
-func (r *Rebuilder) list(ctx context.Context, cut time.Time) ([]slice.Input, sink.Manifest, error) {
+// first, but for the ones that are skipped. later are the objects beyond the
+// cut: the delta's.
+func (r *Rebuilder) list(ctx context.Context, cut time.Time) (inputs []slice.Input, later []partition.Object, m sink.Manifest, _ error) {
 	after := time.Unix(0, 0).Add(-time.Second) // before the first partition that a layout can name
 	if !r.set.Since.IsZero() {
 		after = r.set.Since.Add(-time.Nanosecond)
 	}
-	var m sink.Manifest
 	listing, err := r.set.Lister.Scan(ctx, time.Now(), after)
 	if err != nil {
-		return nil, m, err
+		return nil, nil, m, err
 	}
 	states, err := r.set.State.ObjectStates(ctx, r.set.Name)
 	if err != nil {
-		return nil, m, fmt.Errorf("look up skipped objects: %w", err)
+		return nil, nil, m, fmt.Errorf("look up skipped objects: %w", err)
 	}
 	type version struct{ key, etag string }
 	skipped := map[version]string{}
@@ -178,7 +178,6 @@ func (r *Rebuilder) list(ctx context.Context, cut time.Time) ([]slice.Input, sin
 		}
 		m.Quarantined = append(m.Quarantined, passed)
 	}
-	var inputs []slice.Input
 	for _, o := range listing.Inputs(partition.Range{From: after, To: cut}) {
 		if why, ok := skipped[version{o.Key, o.ETag}]; ok {
 			m.Skipped = append(m.Skipped, sink.Passed{Key: o.Key, Partition: sink.AtPtr(o.Partition), ETag: o.ETag, Bytes: o.Size, Reason: why})
@@ -190,7 +189,11 @@ func (r *Rebuilder) list(ctx context.Context, cut time.Time) ([]slice.Input, sin
 		in := &inputs[len(inputs)-1]
 		in.Objects = append(in.Objects, o)
 	}
-	return inputs, m, nil
+	later = slices.DeleteFunc(listing.Inputs(partition.Range{From: cut, To: listing.Range.To}), func(o partition.Object) bool {
+		_, skip := skipped[version{o.Key, o.ETag}]
+		return skip
+	})
+	return inputs, later, m, nil
 }
 
 // putState writes a private file of the generation.

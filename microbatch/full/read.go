@@ -64,11 +64,29 @@ type reader struct {
 	patient bool // waits for outages to end
 }
 
-// read reads every object once at types that all of them widen to. The newest
+// forecast is the types to read at, where objects beyond the cut need wider ones
+// than the newest before it; nil where they do not. Without it a column that
+// widens would end an index: no pane over the base could have such an object,
+// and no base could be cut beyond it.
+func (r *reader) forecast(ctx context.Context, inputs []slice.Input, later []partition.Object) []column.Type {
+	if len(inputs) == 0 || len(later) == 0 {
+		return nil
+	}
+	types, err := r.builder.Observe(ctx, inputs[len(inputs)-1:], nil, r.set.Workers)
+	if err != nil {
+		return nil // reading says what is wrong
+	}
+	if wider := r.builder.Widen(ctx, types, later, r.set.Workers); !slice.SameTypes(wider, types) {
+		return wider
+	}
+	return nil
+}
+
+// read reads every object once at types that all of them widen to, no narrower
+// than the given ones. Where none are given the newest
 // partitions tell the types that the others most likely have; where they do
 // not, all objects are asked for theirs, and reading begins again.
-func (r *reader) read(ctx context.Context, inputs []slice.Input) (*gathered, error) {
-	var types []column.Type
+func (r *reader) read(ctx context.Context, inputs []slice.Input, types []column.Type) (*gathered, error) {
 	var skipped []sink.Passed
 	for {
 		g, wider, err := r.attempt(ctx, inputs, types)

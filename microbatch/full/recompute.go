@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
@@ -44,9 +45,10 @@ func (n nowhere) PutState(_ context.Context, key string, _ io.ReadSeeker, sha256
 
 // Recompute makes the generation of a manifest again, from exactly the objects
 // that it lists, and writes nothing. It returns a manifest with what that
-// makes: files, accumulators, keys, counts and nulls. Inputs must be loaded. An
+// makes: files, accumulators, keys, counts and nulls. Inputs must be loaded;
+// types are those of its signature, nil where no later object had wider ones. An
 // object that is not as it was read any more is an error that names it.
-func (r *Rebuilder) Recompute(ctx context.Context, m sink.Manifest) (sink.Manifest, error) {
+func (r *Rebuilder) Recompute(ctx context.Context, m sink.Manifest, types []column.Type) (sink.Manifest, error) {
 	var inputs []slice.Input
 	for _, in := range m.Inputs { // by partition, then key
 		if n := len(inputs); n == 0 || !inputs[n-1].Start.Equal(in.Partition.Time) {
@@ -60,7 +62,7 @@ func (r *Rebuilder) Recompute(ctx context.Context, m sink.Manifest) (sink.Manife
 	again := &Rebuilder{set: r.set}
 	again.set.SkipObjects = false
 	rd := &reader{Rebuilder: again, cut: m.Cut.Time, builder: r.set.Builder, tell: p.add, out: nowhereBut(m)}
-	g, err := rd.read(ctx, inputs)
+	g, err := rd.read(ctx, inputs, types)
 	if err != nil {
 		return sink.Manifest{}, fmt.Errorf("recompute base %s: %w", m.RunID, err)
 	}

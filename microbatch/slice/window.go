@@ -284,6 +284,18 @@ func (s *Builder) Observe(ctx context.Context, inputs []Input, floor []column.Ty
 			objects = append(objects, ReadObject{Object: o})
 		}
 	}
+	errs, err := s.look(ctx, objects, workers)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return s.join(objects, floor, "the index")
+}
+
+// look finds out the types of each object alone, at most workers at a time.
+func (s *Builder) look(ctx context.Context, objects []ReadObject, workers int) ([]error, error) {
 	var g errgroup.Group
 	g.SetLimit(max(1, workers))
 	errs := make([]error, len(objects))
@@ -300,11 +312,27 @@ func (s *Builder) Observe(ctx context.Context, inputs []Input, floor []column.Ty
 			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
+	return errs, g.Wait()
+}
+
+// Widen returns the types that some and those of objects widen to. It
+// is a forecast: an object that cannot be read or does not fit is passed over.
+func (s *Builder) Widen(ctx context.Context, types []column.Type, of []partition.Object, workers int) []column.Type {
+	objects := make([]ReadObject, len(of))
+	for i, o := range of {
+		objects[i].Object = o
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
+	errs, err := s.look(ctx, objects, workers)
+	if err != nil {
+		return types
 	}
-	return s.join(objects, floor, "the index")
+	for i, o := range objects {
+		if errs[i] != nil {
+			continue
+		}
+		if wider, err := s.widen(types, o.Observed); err == nil {
+			types = wider
+		}
+	}
+	return types
 }
