@@ -84,7 +84,9 @@ func TestGapAsksForOneRebuild(t *testing.T) {
 	if err != nil || rb.Cause != watermark.RebuildGap {
 		t.Fatalf("%+v, %v", rb, err)
 	}
-	b.make(rb)
+	if r, err := b.make(rb); err != nil || r.State != watermark.RebuildCandidate {
+		t.Fatalf("%s, %v", r.State, err)
+	}
 	b.step("04:01", microbatch.Refined)
 	if m := b.live(); m.Base.Generation != rb.ID || !m.Coverage.From.Before(at("03:40")) {
 		t.Fatalf("over %s, coverage from %s", m.Base.Generation, m.Coverage.From)
