@@ -19,7 +19,7 @@ func TestQuarterFull(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			c.o.hours, c.o.rest, c.o.every = hours, 200, 2
+			c.o.hours, c.o.rest, c.o.every = hours, 200, 3
 			c.o.places = []place{embedded(t, 2)}
 			s, f := driveFull(t, c.o)
 			t.Log(s)

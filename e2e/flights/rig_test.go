@@ -75,7 +75,7 @@ pipelines:
   flights:
     source: {url: %q, s3: %s, layout: "%%Y/%%m/%%d/%%H", format: %s}
     window: {size: %dh, %s}
-    output: {url: %q, s3: %[4]s}
+    output: {url: %q, s3: %[4]s, retain: {for: 10s}}
     index:%[9]s`, p.state, p.workers, p.raw, p.s3, format, size, window, p.index, index)
 	c, err := configs.Read(strings.NewReader(text), "flights.yaml", func(string) (string, bool) { return "", false })
 	if err != nil {
