@@ -33,14 +33,15 @@ unit: ## the fast tests: nothing but Go is needed
 
 # The full test command. It installs PostgreSQL if there is none, starts it and
 # two S3 servers, and runs every test of every module under the race detector.
-# A skipped test fails it. The raw output is kept in .cache/test.json. Three are
+# A skipped test fails it. The raw output is kept in .cache/test.json. Some are
 # too long for that detector and run without it first: the large scenarios of
-# the protocol model, the whole quarter of flights and the 2,000 histories of
-# the oracle, of which fewer run under it.
+# the protocol model, the whole quarter of flights (deltas alone, and over a full
+# index), two days of ticks, and the 2,000 histories of the oracle, of which
+# fewer run under it.
 .PHONY: test
 test: tools-test ## all tests, on a real Postgres and two real S3 servers
 	go test -count=1 ./sink/model
-	cd e2e && go test -count=1 -timeout 20m -run TestQuarter ./flights
+	cd e2e && go test -count=1 -timeout 20m -run 'TestQuarter|TestB38DayOfTicks' ./flights ./crash
 	cd e2e && ORACLE_HISTORIES=2000 go test -count=1 -timeout 30m ./oracle
 	$(BIN)/withservers -bin $(BIN) \
 	  $(BIN)/testreport -modules $(subst $() $(),$(comma),$(MODULES)) -log .cache/test.json -- \

@@ -7,6 +7,9 @@
 // versions and epochs must never go back. What is left in the end must be, byte
 // for byte, what an undisturbed run makes of the same inputs.
 //
+// Rebuilds of a full index, promotions and rollbacks are killed at every step
+// as runs are; the strict reader wants whole pairs of base and delta then.
+//
 // The servers come from e2e/cmd/withservers; the tests have the build tag
 // integration.
 package crash

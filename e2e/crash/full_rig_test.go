@@ -4,7 +4,6 @@ package crash_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -212,15 +211,6 @@ func (r *rig) generations() (ids []string) {
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
-}
-
-// must decodes what a command printed although it failed.
-func must[T any](t *testing.T, res result) (v T) {
-	t.Helper()
-	if err := json.Unmarshal([]byte(res.stdout), &v); err != nil {
-		t.Fatalf("exit code %d, printed %q (%v)\n%s", res.code, res.stdout, err, res.stderr)
-	}
-	return v
 }
 
 // pinned wants no pins.

@@ -11,6 +11,11 @@
 //   - computes every document from the raw files in SQL and compares it with
 //     the document that DuckDB reads from the published Parquet.
 //
+// With a full index, rebuilt once a day while deltas go on, the same holds for
+// what a reader of base and delta finds: promotions come at once or hours later,
+// bases are rolled back and approved again, and fields over all count every
+// record that the source ever showed.
+//
 // Nothing but the published files, manifests and reports is taken from deltad.
 package flights
 

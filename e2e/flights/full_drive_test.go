@@ -339,6 +339,7 @@ func (r *fullRide) compare(e intended) {
 		want := r.oracle.documents(r.oracle.live)
 		r.oracle.same(r.oracle.live, "a reader", documents(r.t, s), want)
 		r.full.keys += len(want)
+		r.stats.documents += len(want)
 		r.full.compared++
 		if e.promotes || r.stats.panes%(6*r.every) == 0 {
 			got := r.oracle.query(`SELECT * FROM %s ORDER BY origin`, s.SQL(rig.place.index[len("file://"):]))
