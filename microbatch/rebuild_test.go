@@ -14,6 +14,8 @@ import (
 	"github.com/deltad/deltad/microbatch/scan"
 	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
+	"github.com/deltad/deltad/store"
+	"github.com/deltad/deltad/store/fault"
 	"github.com/deltad/deltad/watermark"
 )
 
@@ -330,5 +332,57 @@ func TestRebuildDoesNotBeginAgainForAReplacedObject(t *testing.T) {
 		if n > 1 {
 			t.Errorf("%s was opened %d times", key, n)
 		}
+	}
+}
+
+// TestRebuildOutlivesAnOutage: one that an outage interrupts is not over; it is
+// begun again under its id.
+func TestRebuildOutlivesAnOutage(t *testing.T) {
+	b := newBaseBench(t, nil)
+	b.put("03:00", "a.ndjson", row("x", "03:00", 2, "one"))
+	b.step("03:01", microbatch.Advanced)
+	down := fault.New(b.out)
+	down.Add(fault.Rule{Kind: fault.ErrorBefore, Op: "put", Key: "full/", Err: store.ErrUnavailable})
+	r, err := b.runRebuild(watermark.Rebuild{}, func(s *full.Settings) {
+		s.Sink = sink.New(sink.Settings{Store: down, Pipeline: "ads", NewID: s.NewID})
+	})
+	if !errors.Is(err, store.ErrUnavailable) || r.State != watermark.RebuildRunning {
+		t.Fatalf("%s, %v", r.State, err)
+	}
+	rb, err := b.state.OpenRebuild(t.Context(), "ads")
+	if err != nil || rb.ID != r.ID {
+		t.Fatalf("%+v, %v", rb, err)
+	}
+	if r, err = full.New(b.full(nil)).Run(t.Context(), rb); err != nil || r.State != watermark.RebuildCandidate {
+		t.Fatalf("%s, %v", r.State, err)
+	}
+}
+
+// TestScheduledTimeBeforeTheFirstPaneIsKept: there is nothing to cut at yet.
+func TestScheduledTimeBeforeTheFirstPaneIsKept(t *testing.T) {
+	b := newBaseBench(t, nil)
+	due := oneTime{time.Now().Add(500 * time.Millisecond).Truncate(time.Microsecond)}
+	if _, _, err := b.state.ScheduleState(t.Context(), "ads", due.String()); err != nil {
+		t.Fatal(err)
+	}
+	serve := func(d time.Duration) []watermark.Rebuild {
+		ctx, stop := context.WithTimeout(t.Context(), d)
+		defer stop()
+		if err := full.New(b.full(func(s *full.Settings) { s.Schedule = due })).Serve(ctx); err != nil {
+			t.Fatal(err)
+		}
+		all, err := b.state.Rebuilds(t.Context(), "ads", 10, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if all := serve(3 * time.Second); len(all) > 0 {
+		t.Fatalf("%+v", all)
+	}
+	b.put("03:00", "a.ndjson", row("x", "03:00", 2, "one"))
+	b.step("03:01", microbatch.Advanced)
+	if all := serve(4 * time.Second); len(all) != 1 || all[0].State != watermark.RebuildCandidate {
+		t.Fatalf("%+v", all)
 	}
 }

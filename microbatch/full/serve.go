@@ -22,6 +22,10 @@ import (
 // asked for; progress is noted as often.
 const lookEvery = 2 * time.Second
 
+// afterOutage is how long Serve waits before it begins again what an outage
+// has interrupted.
+const afterOutage = time.Minute
+
 // ErrCancelled ends a rebuild that somebody called off.
 var ErrCancelled = errors.New("the rebuild was cancelled")
 
@@ -30,10 +34,14 @@ var ErrCancelled = errors.New("the rebuild was cancelled")
 // left running in the journal: the next to get the lease begins it again.
 func (r *Rebuilder) Serve(ctx context.Context) error {
 	for ctx.Err() == nil {
+		wait := lookEvery
 		if err := r.turn(ctx); err != nil && ctx.Err() == nil {
 			r.set.Log.Error("rebuilds not attended to", zap.String("pipeline", r.set.Name), zap.Error(err))
+			if blame.Outage(err) || errors.Is(err, sink.ErrLostCurrent) {
+				wait = afterOutage
+			}
 		}
-		tenure.Sleep(ctx, lookEvery)
+		tenure.Sleep(ctx, wait)
 	}
 	return nil
 }
@@ -75,6 +83,10 @@ func (r *Rebuilder) due(ctx context.Context, now time.Time) error {
 	at, ok := r.set.Schedule.Latest(last, now)
 	if !ok {
 		return nil
+	}
+	// Before the first pane there is nothing to cut at: the time is not used up.
+	if head, err := r.set.Sink.Head(ctx); err != nil || head.Delta == nil {
+		return err
 	}
 	rb, err := r.set.State.CreateRebuild(ctx, watermark.Rebuild{
 		ID: r.set.NewID(), Pipeline: r.set.Name, Cause: watermark.RebuildSchedule, Due: at, Reason: "scheduled for " + at.UTC().Format(time.RFC3339),
@@ -155,6 +167,10 @@ func (r *Rebuilder) attended(ctx context.Context, l watermark.Lease, rb watermar
 func (r *Rebuilder) finish(ctx, work context.Context, l watermark.Lease, rb watermark.Rebuild, p *progress, m made, err error) (Report, error) {
 	res := watermark.RebuildResult{State: watermark.RebuildCandidate, Approved: r.set.Promote}
 	switch {
+	case err != nil && blame.Outage(err) && !errors.Is(err, ErrCancelled):
+		// It is left running: whoever gets the lease next begins it again.
+		r.set.Log.Error("rebuild interrupted by an outage; it is begun again", zap.String("pipeline", r.set.Name), zap.String("run", rb.ID), zap.Error(err))
+		return p.now(), err
 	case err != nil && (blame.Fenced(err) || blame.Fenced(context.Cause(work)) || ctx.Err() != nil && !errors.Is(err, ErrCancelled)):
 		return p.now(), err
 	case errors.Is(err, ErrCancelled):
