@@ -140,7 +140,12 @@ func (b *bench) put(minutes ...int) {
 			b.t.Fatal(err)
 		}
 		row := fmt.Sprintf(`{"item":"i%d","ts":%q,"clicks":%d,"title":"t%d"}`+"\n", n, text(at), n, n)
-		if err := os.WriteFile(filepath.Join(dir, "part.ndjson"), []byte(row), 0o600); err != nil {
+		// At once, as a producer has to: a daemon may be looking.
+		staged := filepath.Join(dir, "_part.ndjson")
+		if err := os.WriteFile(staged, []byte(row), 0o600); err != nil {
+			b.t.Fatal(err)
+		}
+		if err := os.Rename(staged, filepath.Join(dir, "part.ndjson")); err != nil {
 			b.t.Fatal(err)
 		}
 	}
