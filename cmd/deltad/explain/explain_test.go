@@ -197,3 +197,17 @@ func with(t *testing.T, s explain.Subject, spec index.Spec) explain.Subject {
 	s.Builder.Program = program
 	return s
 }
+
+// TestNewestRecordIsNotTheLastOneRead: objects are read newest first, and each
+// record counts.
+func TestNewestRecordIsNotTheLastOneRead(t *testing.T) {
+	x := indextest.New(t, false)
+	for _, clock := range []string{"03:00", "03:01", "03:02"} {
+		x.Put(clock, "a.ndjson", indextest.Row("x", clock, 1, "t"+clock))
+	}
+	x.Step("03:03", microbatch.Advanced)
+	e := explained(t, x, explain.Options{}, "x")
+	if e.Newest == nil || e.Newest.Object != indextest.Key("03:02", "a.ndjson") {
+		t.Errorf("newest %+v", e.Newest)
+	}
+}

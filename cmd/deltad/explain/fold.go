@@ -2,6 +2,7 @@ package explain
 
 import (
 	"bytes"
+	"encoding/binary"
 	"time"
 
 	"github.com/deltad/deltad/microbatch/column"
@@ -100,7 +101,7 @@ func (f *fold) add(accs [][]byte, in input, at time.Time, ofBase bool, place Pla
 		s := &f.fields[j]
 		if direct {
 			s.records++
-			changed, err := merge(f.columns[j], acc)
+			changed, err := merge(f.columns[j], acc, j == 0)
 			if err != nil {
 				return nil, err
 			}
@@ -110,7 +111,7 @@ func (f *fold) add(accs [][]byte, in input, at time.Time, ofBase bool, place Pla
 		}
 		if through {
 			s.base++
-			changed, err := merge(f.past[j], acc)
+			changed, err := merge(f.past[j], acc, j == 0)
 			if err != nil {
 				return nil, err
 			}
@@ -122,13 +123,24 @@ func (f *fold) add(accs [][]byte, in input, at time.Time, ofBase bool, place Pla
 	return parts, nil
 }
 
-// merge says whether an accumulator made a difference.
-func merge(c combine.Column, acc []byte) (changed bool, err error) {
+// merge says whether an accumulator made a difference. The record register
+// counts besides, which every record changes: its mark is what is asked for.
+func merge(c combine.Column, acc []byte, register bool) (changed bool, err error) {
 	before := c.AppendAcc(nil, 0)
 	if err := c.Merge(0, acc); err != nil {
 		return false, err
 	}
-	return !bytes.Equal(before, c.AppendAcc(nil, 0)), nil
+	after := c.AppendAcc(nil, 0)
+	if register {
+		before, after = mark(before), mark(after)
+	}
+	return !bytes.Equal(before, after), nil
+}
+
+// mark is a record register without its count.
+func mark(register []byte) []byte {
+	_, n := binary.Uvarint(register)
+	return register[max(n, 0):]
 }
 
 // from is the record that fn j has its value from, where that is known: one that
