@@ -195,12 +195,6 @@ func (p *Plan) cover(rule window.Rule, calendar partition.Calendar, f Facts) (er
 		p.bases = slices.DeleteFunc(slices.Clone(f.Bases), func(g *Generation) bool { return slices.Contains(f.Expired, g) })
 		skips := !f.Progress.IsZero() && calendar.Next(f.Progress).Before(f.Newest)
 		p.Coverage, err = rule.Advance(past, f.Newest, oldestCut(p.bases, rule.Longest), skips)
-		if f.Promote && err != nil && len(p.bases) > 1 {
-			// A promotion ends what window.max forbids: it must not be held for the
-			// sake of the base that it replaces.
-			p.bases = p.bases[:1]
-			p.Coverage, err = rule.Advance(past, f.Newest, oldestCut(p.bases, rule.Longest), skips)
-		}
 		p.Why = advanceWhy(f)
 	} else {
 		p.Watermark = f.Live.Watermark.Time

@@ -122,19 +122,24 @@ func (p *Pipeline) mayPromote(ctx context.Context, f *Facts) error {
 	switch {
 	case n.Before(f.Bases[0].Cut) || !ahead && !f.Progress.Equal(f.Live.Watermark.Time):
 		p.tellOnce(f.Bases[0].ID, "candidate waits for a partition", "newer than "+text(n))
-	case ahead && p.holds(*f):
+	case ahead && p.holds(*f, f.Bases[:1]):
 		p.tellOnce(f.Bases[0].ID, "candidate left alone", "its cut is so old that window.on_gap would hold the deltas over it")
 	default:
+		if ahead && p.holds(*f, f.Bases) {
+			// A promotion ends what on_gap forbids over the base that it replaces: that
+			// one is not supported, or it would hold the promotion too.
+			f.Bases = f.Bases[:1]
+		}
 		return nil
 	}
 	f.Promote = false
 	return p.surveyBases(ctx, f.Now, StepOptions{KeepBase: true}, f)
 }
 
-// holds says that window.on_gap forbids the advance over the bases of the facts.
-func (p *Pipeline) holds(f Facts) bool {
+// holds says that window.on_gap forbids the advance over these bases.
+func (p *Pipeline) holds(f Facts, bases []*Generation) bool {
 	skips := !f.Progress.IsZero() && p.set.Calendar.Next(f.Progress).Before(f.Newest)
-	_, err := p.set.Rule.Advance(pastOf(f.Live, f.Progress), f.Newest, oldestCut(f.Bases, p.set.Rule.Longest), skips)
+	_, err := p.set.Rule.Advance(pastOf(f.Live, f.Progress), f.Newest, oldestCut(bases, p.set.Rule.Longest), skips)
 	return errors.Is(err, window.ErrHeld)
 }
 

@@ -114,3 +114,23 @@ func TestUnfitCandidateIsNoRebuild(t *testing.T) {
 		t.Fatalf("%+v, %v", open, err)
 	}
 }
+
+// TestPromotionEndsWhatOnGapHolds: where the live base has grown so old that
+// on_gap: fail holds the deltas, the candidate that ends it is promoted, and the
+// base that it replaces is not supported.
+func TestPromotionEndsWhatOnGapHolds(t *testing.T) {
+	b := newBaseBench(t, func(s *microbatch.Settings) { s.Rule.OnGap, s.Rule.Max = window.Fail, 2*time.Hour })
+	b.put("03:00", "a.ndjson", row("x", "03:00", 2, "one"))
+	b.step("03:01", microbatch.Advanced)
+	b.rebuild(watermark.RebuildCandidate)
+	b.step("03:01", microbatch.Refined)
+	b.put("04:50", "a.ndjson", row("x", "04:50", 2, "two"))
+	b.step("04:51", microbatch.Advanced)
+	second := b.rebuild(watermark.RebuildCandidate)
+	b.put("05:00", "a.ndjson", row("x", "05:00", 2, "three"))
+	b.step("05:01", microbatch.Advanced)
+	if m := b.live(); m.Base.Generation != second.ID || len(m.Supports) != 0 {
+		t.Errorf("over %s, supports %+v", m.Base.Generation, m.Supports)
+	}
+	b.same(map[string]string{"x": `{"item":"x","updates":3,"clicks":6,"title":"three","clicks_5m":2,"double":12}`})
+}
