@@ -167,6 +167,7 @@ type Pipeline struct {
 	gone      map[string]bool   // objects known to be gone while no listing has them
 	lost      map[ObjectID]bool // carried objects that are gone, slice and all
 	told      map[string]bool   // what was said of bases
+	heldWhy   string            // why the last step was held; empty if it was not
 	// unfit are candidates that cannot be promoted, until when; zero is for good.
 	unfit map[string]time.Time
 }

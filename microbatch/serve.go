@@ -32,6 +32,7 @@ func (p *Pipeline) Once(ctx context.Context, now time.Time, o StepOptions) Repor
 		if rerr := p.refresh(ctx); rerr == nil {
 			p.fillIn(&r)
 		}
+		p.heldWhy = ""
 		p.set.Observe(r)
 		return r
 	}
@@ -141,6 +142,7 @@ func (p *Pipeline) standBy(ctx context.Context, err error, schedule cron.Schedul
 	if rerr := p.refresh(ctx); rerr == nil {
 		p.fillIn(&r)
 	}
+	p.heldWhy = ""
 	p.set.Observe(r)
 	tenure.Sleep(ctx, wait)
 }

@@ -318,8 +318,13 @@ func (p *Pipeline) fillIn(r *Report) {
 	}
 }
 
-// log writes one line per committed pane and per failure.
+// log writes one line per committed pane, per failure, and per reason to be
+// held: a pause of a night would be a thousand warnings.
 func (p *Pipeline) log(r Report) {
+	held := p.heldWhy
+	if p.heldWhy = ""; r.Outcome == WasHeld {
+		p.heldWhy = r.Why
+	}
 	fields := []zap.Field{
 		zap.String("pipeline", r.Pipeline), zap.String("outcome", string(r.Outcome)), zap.Time("watermark", r.Watermark),
 		zap.Int64("epoch", r.Epoch), zap.Duration("took", r.Duration), zap.String("why", r.Why),
@@ -331,7 +336,9 @@ func (p *Pipeline) log(r Report) {
 	case Failed:
 		p.set.Log.Error("run failed", append(fields, zap.Error(r.Err))...)
 	case WasHeld:
-		p.set.Log.Warn("held", fields...)
+		if r.Why != held {
+			p.set.Log.Warn("held", fields...)
+		}
 	default:
 		p.set.Log.Debug("step", fields...)
 	}

@@ -71,7 +71,6 @@ type App struct {
 	options Options
 	ids     *ids
 	budget  budget
-	held    *heldOnce
 	gate    *gate
 	makers  *makers
 
@@ -142,7 +141,7 @@ func prepare(c *configs.Config, o Options) (*App, error) {
 	if o.Replica == "" {
 		o.Replica = host
 	}
-	a := &App{Config: c, Log: o.Log, Metrics: NewMetrics(), options: o, ids: newIDs(), Instance: o.Instance, held: newHeldOnce()}
+	a := &App{Config: c, Log: o.Log, Metrics: NewMetrics(), options: o, ids: newIDs(), Instance: o.Instance}
 	a.gate, a.makers = newGate(maxYield), &makers{}
 	a.budget = divide(c)
 	return a, nil

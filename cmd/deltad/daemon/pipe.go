@@ -145,9 +145,8 @@ func (a *App) settings(p *Pipe, layout *partition.Layout) (microbatch.Settings, 
 	if c.Errors.Row == configs.ErrorsReject {
 		row = scan.Reject
 	}
-	observe := func(r microbatch.Report) { a.Metrics.Observe(r); a.held.observe(r) }
 	set := microbatch.Settings{
-		Observe: observe, Busy: a.gate.enter, Combiners: a.options.Combiners,
+		Observe: a.Metrics.Observe, Busy: a.gate.enter, Combiners: a.options.Combiners,
 		Name: c.Name, Calendar: layout.Calendar, ConfigHash: p.Hash, Program: program, Format: format, Row: row,
 		Rule:         window.Rule{Size: c.Window.Size, Longest: c.LongestOver(), Max: c.WindowMax(), OnGap: c.GapPolicy()},
 		ObjectErrors: c.Errors.Object, SkipAfter: c.Errors.SkipAfter, MaxRejectShare: float64(c.Errors.RejectLimit),
@@ -165,7 +164,7 @@ func (a *App) settings(p *Pipe, layout *partition.Layout) (microbatch.Settings, 
 		Documents: func(ctx context.Context, m sink.Manifest, emit func(*column.Batch) error) error {
 			return reader.Pane(ctx, p.Out, m, emit)
 		},
-		Log: a.held.wrap(a.Log), NewID: a.NewID, Build: a.options.Build, Instance: a.Instance,
+		Log: a.Log, NewID: a.NewID, Build: a.options.Build, Instance: a.Instance,
 		LeaseTTL: a.options.LeaseTTL, Grace: a.options.Grace, Trace: a.options.Trace,
 	}
 	if f := c.Full; f != nil {
