@@ -118,7 +118,7 @@ func readDigests(log *spool.Data) (*digestReader, error) {
 	if log == nil {
 		return r, nil
 	}
-	r.in = bufio.NewReaderSize(io.NewSectionReader(log, 0, log.Size()), 64<<10)
+	r.in = bufio.NewReaderSize(log.Section(), 64<<10)
 	return r, r.next()
 }
 

@@ -1,18 +1,16 @@
 package microbatch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/deltad/deltad/microbatch/blame"
 	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/datafile"
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/rescue"
 	"github.com/deltad/deltad/microbatch/slice"
@@ -213,9 +211,7 @@ func (p *Pipeline) manifest(t term, plan Plan, run watermark.Run, built slice.Wi
 			})
 		}
 	}
-	slices.SortFunc(m.Inputs, func(a, b sink.Input) int {
-		return cmp.Or(a.Partition.Compare(b.Partition.Time), strings.Compare(a.Key, b.Key))
-	})
+	sink.SortInputs(m.Inputs)
 	if timeless > 0 {
 		m.Checks = append(m.Checks, sink.CheckResult{
 			Name: "null_event_times", Passed: true, Detail: fmt.Sprintf("%d of %d rows sort first, without an event time", timeless, m.Counts.Rows),
@@ -244,12 +240,9 @@ func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Wi
 	return nil
 }
 
-// putFile stores a finished file and returns its key.
-type putFile func(ctx context.Context, name string, body io.ReadSeeker, hash string) (key string, err error)
-
 // fold folds the window into the files of documents and tombstones that m then
 // lists and counts. each is shown the documents in key order.
-func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, built slice.Window, over over, plan Plan, m *sink.Manifest, put putFile, each func(*column.Batch) error) error {
+func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, built slice.Window, over over, plan Plan, m *sink.Manifest, put datafile.Put, each func(*column.Batch) error) error {
 	sources := make([]window.Source, len(built.Slices), len(built.Slices)+len(over.keys))
 	for i, s := range built.Slices {
 		run, err := table.Open(s.Run, s.Run.Size(), bound.Shape())
@@ -294,29 +287,9 @@ func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, built slice.Win
 	return nil
 }
 
-// outputMemory is how much of an output file waits in memory for its upload.
-const outputMemory = 8 << 20
-
-// outputSpool is a spool as the writer of files knows it.
-type outputSpool struct{ *spool.Spool }
-
-// Seal implements parquet.Spool.
-func (s outputSpool) Seal() (parquet.Body, error) { return s.Spool.Seal() }
-
 // writer writes files of one kind and lists them in files.
-func (p *Pipeline) writer(name string, fields []column.Field, put putFile, files *[]sink.File) (*parquet.Writer, error) {
-	return parquet.NewWriter(parquet.Options{
-		Fields: fields, Name: name,
-		Spool: func() parquet.Spool { return outputSpool{spool.NewSmall(p.set.TempDir, p.set.Memory, outputMemory)} },
-		Put: func(ctx context.Context, part parquet.Part, body io.ReadSeeker) error {
-			key, err := put(ctx, part.Name, body, part.SHA256)
-			if err != nil {
-				return err
-			}
-			*files = append(*files, part.File(key))
-			return nil
-		},
-	})
+func (p *Pipeline) writer(name string, fields []column.Field, put datafile.Put, files *[]sink.File) (*parquet.Writer, error) {
+	return datafile.NewWriter(datafile.Options{Fields: fields, Name: name, Dir: p.set.TempDir, Memory: p.set.Memory, Put: put, Files: files})
 }
 
 // commit makes the pane live and tells the state store.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/deltad/deltad/microbatch/full"
 	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/sink"
 )
@@ -21,7 +22,7 @@ type Guards struct {
 
 // The names of checks in a pane's manifest.
 const (
-	rejectedRows   = "rejected_rows"
+	rejectedRows   = full.CheckRejected
 	documentCount  = "document_count"
 	documentChange = "document_change"
 )
@@ -57,11 +58,7 @@ func (p *Pipeline) guard(m *sink.Manifest, built slice.Window) error {
 		return fmt.Errorf("%w: all %d objects of the coverage are skipped, such as %s (%s); nothing would be left of the index",
 			ErrGuard, len(m.Skipped), m.Skipped[0].Key, m.Skipped[0].Reason)
 	}
-	share := 0.0
-	if m.Counts.Rows > 0 {
-		share = float64(m.Counts.Rejected) / float64(m.Counts.Rows)
-	}
-	ok := m.Counts.Rejected == 0 || share <= p.set.MaxRejectShare
+	ok := m.Counts.RejectedShare() <= p.set.MaxRejectShare
 	m.Checks = append(m.Checks, sink.CheckResult{
 		Name: rejectedRows, Passed: ok,
 		Detail: fmt.Sprintf("%d of %d rows", m.Counts.Rejected, m.Counts.Rows),

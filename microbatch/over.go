@@ -2,9 +2,11 @@ package microbatch
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -149,8 +151,8 @@ func (p *Pipeline) keepUnread(ctx context.Context, runID string, plan Plan, buil
 // one of the same bytes.
 func (p *Pipeline) writeSlice(ctx context.Context, runID string, s *slice.Slice) (f sink.StateFile, err error) {
 	out := spool.New(p.set.TempDir, p.set.Memory)
-	sum := newSummer(out)
-	if err := s.Encode(sum); err != nil {
+	sum := sha256.New()
+	if err := s.Encode(io.MultiWriter(out, sum)); err != nil {
 		out.Abort()
 		return f, err
 	}
@@ -159,7 +161,7 @@ func (p *Pipeline) writeSlice(ctx context.Context, runID string, s *slice.Slice)
 		return f, err
 	}
 	defer data.Close()
-	hash := hex.EncodeToString(sum.hash.Sum(nil))
+	hash := hex.EncodeToString(sum.Sum(nil))
 	if live := p.seen.live; live != nil {
 		for _, kept := range live.UnreadSlices {
 			if kept.SHA256 == hash && kept.Bytes == data.Size() {
@@ -171,7 +173,7 @@ func (p *Pipeline) writeSlice(ctx context.Context, runID string, s *slice.Slice)
 	for _, o := range s.Objects {
 		f.Rows += o.Rows
 	}
-	return f, p.set.Sink.PutState(ctx, f.Key, sectionOf(data), hash)
+	return f, p.set.Sink.PutState(ctx, f.Key, data.Section(), hash)
 }
 
 // lose notes the carried objects that a run could not read because they are

@@ -1,7 +1,9 @@
 package sink
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -74,6 +76,13 @@ type Input struct {
 	Rows      int64  `json:"rows"`
 }
 
+// SortInputs puts inputs into the order that manifests have them in: by partition, then key.
+func SortInputs(inputs []Input) {
+	slices.SortFunc(inputs, func(a, b Input) int {
+		return cmp.Or(a.Partition.Compare(b.Partition.Time), strings.Compare(a.Key, b.Key))
+	})
+}
+
 // Passed is an object, or with a trailing slash a prefix, that was seen and not read, and why.
 type Passed struct {
 	Key       string `json:"key"`
@@ -114,6 +123,14 @@ type Counts struct {
 	Tombstones int64 `json:"tombstones"`
 	Rejected   int64 `json:"rejected"`
 	Late       int64 `json:"late"`
+}
+
+// RejectedShare is the bad rows as a share of all.
+func (c Counts) RejectedShare() float64 {
+	if c.Rows == 0 {
+		return 0
+	}
+	return float64(c.Rejected) / float64(c.Rows)
 }
 
 // CheckResult is a guard that was asked.

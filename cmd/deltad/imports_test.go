@@ -82,11 +82,12 @@ func rules() []rule {
 		{pkg: "sink", may: []string{"store", "partition", "microbatch/column"}},
 
 		{pkg: "microbatch/blame", may: []string{"microbatch/slice", "microbatch/source", "microbatch/tenure", "sink", "store", "watermark"}},
+		{pkg: "microbatch/datafile", may: []string{"microbatch/column", "microbatch/spool", "sink", "sink/parquet"}},
 		// A rebuild reads and folds as a run does, and changes no CURRENT.
 		{pkg: "microbatch/full", may: []string{
 			"partition", "watermark", "sink", "sink/parquet", "microbatch/table", "microbatch/combine", "microbatch/column", "microbatch/tuple/...",
 			"microbatch/index", "microbatch/scan", "microbatch/spool", "microbatch/rescue", "microbatch/slice", "microbatch/source",
-			"microbatch/tenure", "microbatch/blame", "microbatch/window",
+			"microbatch/tenure", "microbatch/blame", "microbatch/window", "microbatch/datafile",
 		}},
 
 		// The run knows the contracts of what surrounds it (words, interfaces,

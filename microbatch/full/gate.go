@@ -25,6 +25,7 @@ const (
 	CheckDocuments = "document_count"
 	CheckFields    = "fields"
 	CheckNulls     = "null_rates"
+	CheckRejected  = "rejected_rows" // panes have it too
 )
 
 // Compare asks what can be asked of two manifests: a generation's and the live

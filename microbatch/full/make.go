@@ -2,6 +2,7 @@ package full
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -23,9 +24,6 @@ type made struct {
 	ref      sink.Ref
 	passed   bool
 }
-
-// rejectedRows is the check of bad rows, as panes have it.
-const rejectedRows = "rejected_rows"
 
 // make makes a generation under the lease.
 func (r *Rebuilder) make(ctx context.Context, l watermark.Lease, rb watermark.Rebuild, p *progress) (made, error) {
@@ -69,12 +67,7 @@ func (r *Rebuilder) make(ctx context.Context, l watermark.Lease, rb watermark.Re
 	m.Cut, m.ConfigHash, m.CreatedAt = sink.AtPtr(cut), r.set.ConfigHash, sink.At(time.Now())
 	m.Inputs, m.Skipped = g.inputs, append(m.Skipped, g.skipped...)
 	m.Counts.Rows, m.Counts.Rejected = g.rows, g.rejected
-	slices.SortFunc(m.Inputs, func(a, b sink.Input) int {
-		if c := a.Partition.Compare(b.Partition.Time); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Key, b.Key)
-	})
+	sink.SortInputs(m.Inputs)
 	slices.SortFunc(m.Skipped, func(a, b sink.Passed) int { return strings.Compare(a.Key, b.Key) })
 	pane := head.Delta.Ref()
 	m.Full = &sink.FullIndex{Pane: &pane, Nulls: map[string]int64{}}
@@ -198,7 +191,7 @@ func (r *Rebuilder) list(ctx context.Context, cut time.Time) (inputs []slice.Inp
 
 // putState writes a private file of the generation.
 func (r *reader) putState(ctx context.Context, generation, name string, body io.ReadSeeker, size, rows int64) (sink.StateFile, error) {
-	sum := newSum()
+	sum := sha256.New()
 	if _, err := io.Copy(sum, body); err != nil {
 		return sink.StateFile{}, err
 	}
@@ -227,12 +220,8 @@ func (r *Rebuilder) gate(ctx context.Context, live sink.Manifest, m *sink.Manife
 		return err
 	}
 	m.Checks = append(append(m.Checks, files), r.set.Gate.Compare(*m, was)...)
-	share := 0.0
-	if m.Counts.Rows > 0 {
-		share = float64(m.Counts.Rejected) / float64(m.Counts.Rows)
-	}
 	m.Checks = append(m.Checks, sink.CheckResult{
-		Name: rejectedRows, Passed: share <= r.set.MaxRejectShare,
+		Name: CheckRejected, Passed: m.Counts.RejectedShare() <= r.set.MaxRejectShare,
 		Detail: fmt.Sprintf("%d of %d rows, allowed is a share of %g", m.Counts.Rejected, m.Counts.Rows, r.set.MaxRejectShare),
 	})
 	return nil

@@ -3,15 +3,14 @@ package full
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
-	"hash"
 	"io"
 	"slices"
 	"time"
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
+	"github.com/deltad/deltad/microbatch/datafile"
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/spool"
 	"github.com/deltad/deltad/microbatch/table"
@@ -20,8 +19,6 @@ import (
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/sink/parquet"
 )
-
-func newSum() hash.Hash { return sha256.New() }
 
 // write makes the accumulators of what was read, and folds the documents over
 // them: the way a pane is folded over a base.
@@ -36,7 +33,7 @@ func (r *reader) write(ctx context.Context, g *gathered, m *sink.Manifest, p *pr
 	if err != nil {
 		return fmt.Errorf("open the accumulators: %w", err)
 	}
-	f, err := r.putState(ctx, m.RunID, "accumulators.run", io.NewSectionReader(acc, 0, acc.Size()), acc.Size(), run.Rows())
+	f, err := r.putState(ctx, m.RunID, "accumulators.run", acc.Section(), acc.Size(), run.Rows())
 	if err != nil {
 		return err
 	}
@@ -137,7 +134,7 @@ func (r *reader) seen(ctx context.Context, g *gathered, m *sink.Manifest) error 
 	if err != nil {
 		return err
 	}
-	f, err := r.putState(ctx, m.RunID, "seen.run", io.NewSectionReader(keys, 0, keys.Size()), keys.Size(), run.Rows())
+	f, err := r.putState(ctx, m.RunID, "seen.run", keys.Section(), keys.Size(), run.Rows())
 	m.Full.Seen = []sink.StateFile{f}
 	return err
 }
@@ -158,17 +155,11 @@ func (r *reader) documents(ctx context.Context, g *gathered, acc *table.Run, m *
 		sources = append(sources, window.Source{Start: s.Start, Run: run, Windowed: true, Read: true})
 	}
 	m.Schema = parquet.SchemaFields(g.bound.Schema())
-	w, err := parquet.NewWriter(parquet.Options{
-		Fields: g.bound.Schema(), Name: "part",
-		Spool: func() parquet.Spool { return fileSpool{spool.NewSmall(r.builder.Dir, r.builder.Memory, fileMemory)} },
-		Put: func(ctx context.Context, part parquet.Part, body io.ReadSeeker) error {
-			key, err := r.out.PutFull(ctx, m.RunID, part.Name, body, part.SHA256)
-			if err != nil {
-				return err
-			}
-			m.Files = append(m.Files, part.File(key))
-			return nil
-		},
+	put := func(ctx context.Context, name string, body io.ReadSeeker, hash string) (string, error) {
+		return r.out.PutFull(ctx, m.RunID, name, body, hash)
+	}
+	w, err := datafile.NewWriter(datafile.Options{
+		Fields: g.bound.Schema(), Name: "part", Dir: r.builder.Dir, Memory: r.builder.Memory, Put: put, Files: &m.Files,
 	})
 	if err != nil {
 		return err
@@ -201,15 +192,6 @@ func (r *reader) documents(ctx context.Context, g *gathered, acc *table.Run, m *
 	m.Checks = append(m.Checks, sorted.result(rows))
 	return nil
 }
-
-// fileMemory is what an output file may hold in memory before its upload.
-const fileMemory = 8 << 20
-
-// fileSpool is a spool as the writer of files knows it.
-type fileSpool struct{ *spool.Spool }
-
-// Seal implements parquet.Spool.
-func (s fileSpool) Seal() (parquet.Body, error) { return s.Spool.Seal() }
 
 // countNulls counts the nulls of the fields over all. How often a field with a
 // duration is null depends on the hour.

@@ -57,7 +57,7 @@ func (s *Slice) Encode(w io.Writer) error {
 	if _, err := w.Write(append(out, b...)); err != nil {
 		return err
 	}
-	_, err = io.Copy(w, io.NewSectionReader(s.Run, 0, s.Run.Size()))
+	_, err = io.Copy(w, s.Run.Section())
 	return err
 }
 

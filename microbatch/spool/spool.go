@@ -209,6 +209,9 @@ type Data struct {
 // Size is the number of bytes.
 func (d *Data) Size() int64 { return d.size }
 
+// Section reads the bytes from the first to the last.
+func (d *Data) Section() *io.SectionReader { return io.NewSectionReader(d, 0, d.size) }
+
 // InMemory is the number of bytes held in memory: all or none.
 func (d *Data) InMemory() int64 { return int64(len(d.mem)) }
 

@@ -1,0 +1,57 @@
+// Package datafile writes the Parquet files of panes and of bases: within the
+// memory that spools share, stored one by one as they are finished, and listed
+// the way a manifest has them.
+package datafile
+
+import (
+	"context"
+	"io"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/spool"
+	"github.com/deltad/deltad/sink"
+	"github.com/deltad/deltad/sink/parquet"
+)
+
+// memory is how much of a file waits in memory for its upload.
+const memory = 8 << 20
+
+// Put stores a finished file and returns its key. It may keep body no longer
+// than the call.
+type Put func(ctx context.Context, name string, body io.ReadSeeker, hash string) (key string, err error)
+
+// Options are what a writer needs.
+type Options struct {
+	// Fields is the schema; Name is what the files are called before their
+	// number: part, or tombstones.
+	Fields []column.Field
+	Name   string
+	// Dir and Memory are those of the spools.
+	Dir    string
+	Memory *spool.Budget
+	Put    Put
+	// Files gets an entry for each file that was put.
+	Files *[]sink.File
+}
+
+// NewWriter returns a writer of files of one kind.
+func NewWriter(o Options) (*parquet.Writer, error) {
+	return parquet.NewWriter(parquet.Options{
+		Fields: o.Fields, Name: o.Name,
+		Spool: func() parquet.Spool { return waiting{spool.NewSmall(o.Dir, o.Memory, memory)} },
+		Put: func(ctx context.Context, part parquet.Part, body io.ReadSeeker) error {
+			key, err := o.Put(ctx, part.Name, body, part.SHA256)
+			if err != nil {
+				return err
+			}
+			*o.Files = append(*o.Files, part.File(key))
+			return nil
+		},
+	})
+}
+
+// waiting is a spool as the writer of files knows it.
+type waiting struct{ *spool.Spool }
+
+// Seal implements parquet.Spool.
+func (w waiting) Seal() (parquet.Body, error) { return w.Spool.Seal() }
