@@ -81,7 +81,9 @@ func (p Pipe) Reset(ctx context.Context, now time.Time, r ResetRequest) (waterma
 	if err != nil {
 		return watermark.Intent{}, err
 	}
-	ch, again, err := p.known(ctx, r)
+	ch, again, err := p.known(ctx, r.Change, r.Digest, func(in watermark.Intent) bool {
+		return in.Kind == watermark.IntentReset && in.Target.Equal(r.To)
+	})
 	if err != nil {
 		return watermark.Intent{}, err
 	}
@@ -90,7 +92,11 @@ func (p Pipe) Reset(ctx context.Context, now time.Time, r ResetRequest) (waterma
 		if err != nil {
 			return watermark.Intent{}, err
 		}
-		if again, err = p.decide(ctx, plan, ch, r); err != nil {
+		in, err := p.intent(plan, ch, r)
+		if err != nil {
+			return watermark.Intent{}, err
+		}
+		if again, err = p.decide(ctx, in, *r.Version, fmt.Sprintf("reset of %s to %s", p.name, text(plan.To))); err != nil {
 			return watermark.Intent{}, err
 		}
 	}
@@ -117,10 +123,11 @@ func (p Pipe) carryOut(ctx context.Context, in watermark.Intent, wait time.Durat
 	return in, nil
 }
 
-// known finds the intent that an earlier call of the same id has made.
-func (p Pipe) known(ctx context.Context, r ResetRequest) (watermark.Change, *watermark.Intent, error) {
-	ch, err := p.change(r.Change)
-	if err != nil || r.ID == "" {
+// known finds the intent that an earlier call of the same id has made; same
+// says that it is what is asked for now.
+func (p Pipe) known(ctx context.Context, c Change, digest string, same func(watermark.Intent) bool) (watermark.Change, *watermark.Intent, error) {
+	ch, err := p.change(c)
+	if err != nil || c.ID == "" {
 		return ch, nil, err
 	}
 	in, err := p.app.State.IntentByID(ctx, ch.ID)
@@ -129,34 +136,70 @@ func (p Pipe) known(ctx context.Context, r ResetRequest) (watermark.Change, *wat
 		return ch, nil, nil
 	case err != nil:
 		return ch, nil, err
-	case in.Kind != watermark.IntentReset || in.Pipeline != p.name || !in.Target.Equal(r.To) || in.Digest != r.Digest:
+	case in.Pipeline != p.name || in.Digest != digest || !same(in):
 		return ch, nil, refuse(KeyReused, "idempotency_key", "%s is the id of another %s, of %s", ch.ID, in.Kind, in.Pipeline)
 	}
 	return ch, &in, nil
 }
 
+// current refuses a version of the pipeline's row that is not the one now.
+// where says where a caller finds it.
+func (p Pipe) current(row watermark.Pipeline, version *int64, where string) error {
+	switch {
+	case version == nil:
+		return refuse(VersionRequired, "If-Match", "say which version of the pipeline %s", where)
+	case *version != row.Version:
+		return refuse(StaleVersion, "If-Match", "pipeline %s is at version %d, which is not the one given: plan again", p.name, row.Version)
+	}
+	return nil
+}
+
+// agreed refuses a digest that is not the plan's.
+func agreed(digest, plan string) error {
+	switch {
+	case digest == "":
+		return refuse(InvalidField, "digest", "required: the digest of the plan that you agree to")
+	case subtle.ConstantTimeCompare([]byte(digest), []byte(plan)) != 1:
+		return refuse(DigestMismatch, "digest", "the plan is another one now: plan again and look at it")
+	}
+	return nil
+}
+
+// decide writes an intent; what says it in an error.
+func (p Pipe) decide(ctx context.Context, in watermark.Intent, version int64, what string) (*watermark.Intent, error) {
+	in, err := p.app.State.CreateIntent(ctx, in, version)
+	switch {
+	case errors.Is(err, watermark.ErrNotPaused):
+		return nil, refuse(NotPaused, "", "pipeline %s was resumed meanwhile: pause it first", p.name)
+	case errors.Is(err, watermark.ErrStaleVersion):
+		return nil, refuse(StaleVersion, "If-Match", "pipeline %s was changed meanwhile: plan again", p.name)
+	case errors.Is(err, watermark.ErrConflict):
+		return nil, refuse(ResetPending, "", "%v", err)
+	case err != nil:
+		return nil, fmt.Errorf("decide %s: %w", what, err)
+	}
+	return &in, nil
+}
+
 // admit holds a request to the rules, in an order that says first what the
 // caller must do first.
 func (p Pipe) admit(ctx context.Context, now time.Time, row watermark.Pipeline, ch watermark.Change, r ResetRequest) (Plan, error) {
-	switch {
-	case !row.Paused:
+	if !row.Paused {
 		return Plan{}, refuse(NotPaused, "", "pipeline %s is not paused: pause it first", p.name)
-	case r.Version == nil:
-		return Plan{}, refuse(VersionRequired, "If-Match", "say which version of the pipeline the reset was planned at: GET …/watermark has it as its ETag")
-	case *r.Version != row.Version:
-		return Plan{}, refuse(StaleVersion, "If-Match", "pipeline %s is at version %d, which is not the one given: plan again", p.name, row.Version)
+	}
+	if err := p.current(row, r.Version, "the reset was planned at: GET …/watermark has it as its ETag"); err != nil {
+		return Plan{}, err
 	}
 	if err := reasoned(ch.Reason); err != nil {
 		return Plan{}, err
 	}
 	plan, err := p.PlanReset(ctx, now, r.To)
+	if err == nil {
+		err = agreed(r.Digest, plan.Digest)
+	}
 	switch {
 	case err != nil:
 		return Plan{}, err
-	case r.Digest == "":
-		return Plan{}, refuse(InvalidField, "digest", "required: the digest of the plan that you agree to")
-	case subtle.ConstantTimeCompare([]byte(r.Digest), []byte(plan.Digest)) != 1:
-		return Plan{}, refuse(DigestMismatch, "digest", "the plan is another one now: plan again and look at it")
 	case plan.Next.Kind == microbatch.Held:
 		return Plan{}, refuse(WouldHold, "to", "the next run would be held: %s", plan.Next.Why)
 	case plan.NeedsAcceptance && !r.AcceptDataLoss:
@@ -177,27 +220,16 @@ func losses(p Plan) string {
 	return s
 }
 
-// decide writes the intent.
-func (p Pipe) decide(ctx context.Context, plan Plan, ch watermark.Change, r ResetRequest) (*watermark.Intent, error) {
+// intent is what a planned reset decides.
+func (p Pipe) intent(plan Plan, ch watermark.Change, r ResetRequest) (watermark.Intent, error) {
 	details, err := json.Marshal(plan.told())
 	if err != nil {
-		return nil, fmt.Errorf("encode the plan of reset %s: %w", ch.ID, err)
+		return watermark.Intent{}, fmt.Errorf("encode the plan of reset %s: %w", ch.ID, err)
 	}
-	in, err := p.app.State.CreateIntent(ctx, watermark.Intent{
+	return watermark.Intent{
 		ID: ch.ID, Pipeline: p.name, Target: plan.To, Digest: plan.Digest, Actor: ch.Actor, Reason: ch.Reason,
 		AcceptDataLoss: r.AcceptDataLoss, Details: details,
-	}, *r.Version)
-	switch {
-	case errors.Is(err, watermark.ErrNotPaused):
-		return nil, refuse(NotPaused, "", "pipeline %s was resumed meanwhile: pause it first", p.name)
-	case errors.Is(err, watermark.ErrStaleVersion):
-		return nil, refuse(StaleVersion, "If-Match", "pipeline %s was changed meanwhile: plan again", p.name)
-	case errors.Is(err, watermark.ErrConflict):
-		return nil, refuse(ResetPending, "", "%v", err)
-	case err != nil:
-		return nil, fmt.Errorf("decide reset of %s to %s: %w", p.name, text(plan.To), err)
-	}
-	return &in, nil
+	}, nil
 }
 
 // told is the plan as the audit trail keeps it: sums and bounds, without the

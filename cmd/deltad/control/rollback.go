@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -133,7 +132,7 @@ func (p Pipe) Rollback(ctx context.Context, now time.Time, r RollbackRequest) (w
 	if err != nil {
 		return watermark.Intent{}, err
 	}
-	ch, in, err := p.knownRollback(ctx, r)
+	ch, in, err := p.known(ctx, r.Change, r.Digest, func(in watermark.Intent) bool { return in.Kind == watermark.IntentRollback })
 	if err != nil {
 		return watermark.Intent{}, err
 	}
@@ -142,7 +141,11 @@ func (p Pipe) Rollback(ctx context.Context, now time.Time, r RollbackRequest) (w
 		if err != nil {
 			return watermark.Intent{}, err
 		}
-		if in, err = p.decideRollback(ctx, plan, ch, r); err != nil {
+		decision, err := p.rollbackIntent(plan, ch)
+		if err != nil {
+			return watermark.Intent{}, err
+		}
+		if in, err = p.decide(ctx, decision, *r.Version, fmt.Sprintf("rollback of %s to %s", p.name, plan.To.Manifest.Manifest)); err != nil {
 			return watermark.Intent{}, err
 		}
 	}
@@ -153,66 +156,34 @@ func (p Pipe) Rollback(ctx context.Context, now time.Time, r RollbackRequest) (w
 	return done, err
 }
 
-// knownRollback finds the intent that an earlier call of the same id has made.
-func (p Pipe) knownRollback(ctx context.Context, r RollbackRequest) (watermark.Change, *watermark.Intent, error) {
-	ch, err := p.change(r.Change)
-	if err != nil || r.ID == "" {
-		return ch, nil, err
-	}
-	in, err := p.app.State.IntentByID(ctx, ch.ID)
-	switch {
-	case errors.Is(err, watermark.ErrNotFound):
-		return ch, nil, nil
-	case err != nil:
-		return ch, nil, err
-	case in.Kind != watermark.IntentRollback || in.Pipeline != p.name || in.Digest != r.Digest:
-		return ch, nil, refuse(KeyReused, "idempotency_key", "%s is the id of another %s, of %s", ch.ID, in.Kind, in.Pipeline)
-	}
-	return ch, &in, nil
-}
-
 // admitRollback holds a request to the rules.
 func (p Pipe) admitRollback(ctx context.Context, now time.Time, row watermark.Pipeline, ch watermark.Change, r RollbackRequest) (RollbackPlan, error) {
-	switch {
-	case r.Version == nil:
-		return RollbackPlan{}, refuse(VersionRequired, "If-Match", "say which version of the pipeline the rollback was planned at: the plan has it as its ETag")
-	case *r.Version != row.Version:
-		return RollbackPlan{}, refuse(StaleVersion, "If-Match", "pipeline %s is at version %d, which is not the one given: plan again", p.name, row.Version)
+	if err := p.current(row, r.Version, "the rollback was planned at: the plan has it as its ETag"); err != nil {
+		return RollbackPlan{}, err
 	}
 	if err := reasoned(ch.Reason); err != nil {
 		return RollbackPlan{}, err
 	}
 	plan, err := p.PlanRollback(ctx, now, r.Target)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = agreed(r.Digest, plan.Digest)
+	}
+	if err != nil {
 		return RollbackPlan{}, err
-	case r.Digest == "":
-		return RollbackPlan{}, refuse(InvalidField, "digest", "required: the digest of the plan that you agree to")
-	case subtle.ConstantTimeCompare([]byte(r.Digest), []byte(plan.Digest)) != 1:
-		return RollbackPlan{}, refuse(DigestMismatch, "digest", "the plan is another one now: plan again and look at it")
 	}
 	return plan, nil
 }
 
-// decideRollback writes the intent.
-func (p Pipe) decideRollback(ctx context.Context, plan RollbackPlan, ch watermark.Change, r RollbackRequest) (*watermark.Intent, error) {
+// rollbackIntent is what a planned rollback decides.
+func (p Pipe) rollbackIntent(plan RollbackPlan, ch watermark.Change) (watermark.Intent, error) {
 	plan.Recomputed.Starts = []time.Time{}
 	details, err := json.Marshal(plan)
 	if err != nil {
-		return nil, fmt.Errorf("encode the plan of rollback %s: %w", ch.ID, err)
+		return watermark.Intent{}, fmt.Errorf("encode the plan of rollback %s: %w", ch.ID, err)
 	}
-	in, err := p.app.State.CreateIntent(ctx, watermark.Intent{
+	return watermark.Intent{
 		ID: ch.ID, Pipeline: p.name, Kind: watermark.IntentRollback,
 		Pane: watermark.ManifestRef{Key: plan.To.Manifest.Manifest, SHA256: plan.To.Manifest.SHA256}, Bar: plan.Bar, Pause: plan.Pause,
 		Digest: plan.Digest, Actor: ch.Actor, Reason: ch.Reason, Details: details,
-	}, *r.Version)
-	switch {
-	case errors.Is(err, watermark.ErrStaleVersion):
-		return nil, refuse(StaleVersion, "If-Match", "pipeline %s was changed meanwhile: plan again", p.name)
-	case errors.Is(err, watermark.ErrConflict):
-		return nil, refuse(ResetPending, "", "%v", err)
-	case err != nil:
-		return nil, fmt.Errorf("decide rollback of %s to %s: %w", p.name, plan.To.Manifest.Manifest, err)
-	}
-	return &in, nil
+	}, nil
 }
