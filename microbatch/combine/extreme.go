@@ -26,6 +26,12 @@ func buildExtreme(name string, greatest bool) func(Params, []column.Type) (Fn, e
 }
 
 func (f *extremeFn) NewColumn() Column {
+	switch one, two := fixedWidth(f.out.Kind); {
+	case one:
+		return &wordColumn{words: words{fn: f}}
+	case two:
+		return &pairColumn{words: words{fn: f}}
+	}
 	before := func(a, b []byte) bool { return bytes.Compare(a, b) < 0 }
 	if f.greatest {
 		before = func(a, b []byte) bool { return bytes.Compare(a, b) > 0 }

@@ -38,9 +38,9 @@ func magnitude(d column.Int128) (m u128, neg bool) {
 	return u128{hi, lo}, true
 }
 
-// appendDecimal writes d × 10^−scale. The pairs of base 100 are aligned to the
+// AppendDecimal appends d × 10^−scale. The pairs of base 100 are aligned to the
 // decimal point, which makes them independent of the scale.
-func appendDecimal(dst []byte, d column.Int128, scale int) []byte {
+func AppendDecimal(dst []byte, d column.Int128, scale int) []byte {
 	m, neg := magnitude(d)
 	if m.zero() {
 		return append(dst, tagDecZero)

@@ -85,15 +85,15 @@ func Append(dst []byte, v *column.Vector, i int) []byte {
 	case column.Float32, column.Float64:
 		return AppendFloat(dst, v.Floats[i])
 	case column.Decimal:
-		return appendDecimal(dst, v.Decimals[i], int(v.Type.Scale))
+		return AppendDecimal(dst, v.Decimals[i], int(v.Type.Scale))
 	case column.String:
 		return AppendString(dst, v.Strings[i])
 	case column.Bytes:
 		return appendEscaped(append(dst, tagBytes), v.Strings[i])
 	case column.Date:
-		return AppendInt(append(dst, tagDate), v.Ints[i])
+		return AppendDate(dst, v.Ints[i])
 	case column.Time:
-		return AppendInt(append(dst, tagTime), v.Ints[i])
+		return AppendTime(dst, v.Ints[i])
 	case column.Timestamp:
 		return AppendTimestamp(dst, v.Ints[i], v.Nanos[i])
 	case column.List:
@@ -147,6 +147,12 @@ func AppendInt(dst []byte, x int64) []byte {
 	binary.BigEndian.PutUint64(b[:], mag^flip)
 	return append(dst, b[8-n:]...)
 }
+
+// AppendDate appends a date in days since 1970-01-01.
+func AppendDate(dst []byte, days int64) []byte { return AppendInt(append(dst, tagDate), days) }
+
+// AppendTime appends a time of day in nanoseconds.
+func AppendTime(dst []byte, nanos int64) []byte { return AppendInt(append(dst, tagTime), nanos) }
 
 // AppendFloat appends a float: every NaN as one, −0 as +0.
 func AppendFloat(dst []byte, f float64) []byte {

@@ -1,0 +1,252 @@
+package combine
+
+import (
+	"math"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/tuple"
+)
+
+// The columns of min, max and any over values of fixed width hold the values
+// themselves, in words whose order is the tuple order, so that a record costs a
+// comparison of numbers. Their accumulators are the same bytes as ever.
+
+// fixedWidth says whether values of the kind fit one word, or two.
+func fixedWidth(k column.Kind) (one, two bool) {
+	switch k {
+	case column.Bool, column.Int32, column.Int64, column.Date, column.Time, column.Float32, column.Float64:
+		return true, false
+	case column.Timestamp, column.Decimal:
+		return false, true
+	}
+	return false, false
+}
+
+// floatWord maps doubles to integers of their tuple order: one zero, one NaN,
+// which is the greatest. It is its own inverse on what it returns.
+func floatWord(x float64) int64 {
+	b := math.Float64bits(x)
+	switch abs := b &^ (1 << 63); {
+	case abs > 0x7ff<<52:
+		b = 0x7ff8 << 48
+	case abs == 0:
+		b = 0
+	}
+	return int64(b) ^ int64(uint64(int64(b)>>63)>>1)
+}
+
+// words is what holds for both widths.
+type words struct {
+	fn      *extremeFn
+	has     []bool
+	scratch *column.Vector // of one value
+}
+
+func (w *words) Len() int { return len(w.has) }
+
+// decode reads an accumulator into scratch; ok is false for no bytes.
+func (w *words) decode(acc []byte) (ok bool, err error) {
+	if len(acc) == 0 {
+		return false, nil
+	}
+	if err := w.fn.Validate(acc); err != nil {
+		return false, err
+	}
+	if w.scratch == nil {
+		w.scratch = column.New(w.fn.out)
+	}
+	w.scratch.Reset()
+	_, err = tuple.Decode(acc, w.scratch)
+	return err == nil, err
+}
+
+// wordColumn holds values of one word.
+type wordColumn struct {
+	words
+	at   []int64
+	read []int64 // scratch: the words of a batch
+}
+
+func (c *wordColumn) Grow(n int) { c.has, c.at = grow(c.has, n), grow(c.at, n) }
+func (c *wordColumn) Reset()     { c.has, c.at = c.has[:0], c.at[:0] }
+func (c *wordColumn) Bytes() int64 {
+	return int64(cap(c.has) + 8*cap(c.at) + 8*cap(c.read))
+}
+
+// wordsOf returns a word for each row of v.
+func (c *wordColumn) wordsOf(v *column.Vector) []int64 {
+	switch v.Type.Kind {
+	case column.Bool:
+		c.read = c.read[:0]
+		for _, b := range v.Bools {
+			x := int64(0)
+			if b {
+				x = 1
+			}
+			c.read = append(c.read, x)
+		}
+		return c.read
+	case column.Float32, column.Float64:
+		c.read = c.read[:0]
+		for _, f := range v.Floats {
+			c.read = append(c.read, floatWord(f))
+		}
+		return c.read
+	}
+	return v.Ints
+}
+
+func (c *wordColumn) Add(in *Input) error {
+	if err := c.fn.checkArgs(in); err != nil {
+		return err
+	}
+	arg := in.Args[0]
+	if arg.Type.Kind == column.Null {
+		return nil
+	}
+	from, valid, greatest := c.wordsOf(arg), arg.Valid, c.fn.greatest
+	for _, i := range in.Rows {
+		if valid != nil && !valid[i] {
+			continue
+		}
+		g, x := in.Groups[i], from[i]
+		if have := c.at[g]; !c.has[g] || (x < have) != greatest && x != have {
+			c.at[g], c.has[g] = x, true
+		}
+	}
+	return nil
+}
+
+func (c *wordColumn) Merge(g uint32, acc []byte) error {
+	ok, err := c.decode(acc)
+	if !ok {
+		return err
+	}
+	x := c.wordsOf(c.scratch)[0]
+	if have := c.at[g]; !c.has[g] || (x < have) != c.fn.greatest && x != have {
+		c.at[g], c.has[g] = x, true
+	}
+	return nil
+}
+
+func (c *wordColumn) AppendAcc(dst []byte, g uint32) []byte {
+	if !c.has[g] {
+		return dst
+	}
+	x := c.at[g]
+	switch c.fn.out.Kind {
+	case column.Bool:
+		return tuple.AppendBool(dst, x == 1)
+	case column.Float32, column.Float64:
+		return tuple.AppendFloat(dst, wordFloat(x))
+	case column.Date:
+		return tuple.AppendDate(dst, x)
+	case column.Time:
+		return tuple.AppendTime(dst, x)
+	}
+	return tuple.AppendInt(dst, x)
+}
+
+func wordFloat(x int64) float64 {
+	return math.Float64frombits(uint64(x ^ int64(uint64(x>>63)>>1)))
+}
+
+func (c *wordColumn) Extract(g uint32, dst *column.Vector) error {
+	x := c.at[g]
+	switch k := c.fn.out.Kind; {
+	case !c.has[g]:
+		dst.AppendNull()
+	case k == column.Bool:
+		dst.AppendBool(x == 1)
+	case k == column.Float32 || k == column.Float64:
+		dst.AppendFloat(wordFloat(x))
+	default:
+		dst.AppendInt(x)
+	}
+	return nil
+}
+
+// pair is a value of two words: a timestamp's seconds and nanoseconds, or the
+// halves of a decimal.
+type pair struct {
+	hi int64
+	lo uint64
+}
+
+func (p pair) less(q pair) bool { return p.hi < q.hi || p.hi == q.hi && p.lo < q.lo }
+
+// pairColumn holds values of two words.
+type pairColumn struct {
+	words
+	at []pair
+}
+
+func (c *pairColumn) Grow(n int)   { c.has, c.at = grow(c.has, n), grow(c.at, n) }
+func (c *pairColumn) Reset()       { c.has, c.at = c.has[:0], c.at[:0] }
+func (c *pairColumn) Bytes() int64 { return int64(cap(c.has) + 16*cap(c.at)) }
+
+func (c *pairColumn) Add(in *Input) error {
+	if err := c.fn.checkArgs(in); err != nil {
+		return err
+	}
+	arg := in.Args[0]
+	if arg.Type.Kind == column.Null {
+		return nil
+	}
+	if valid := arg.Valid; arg.Type.Kind == column.Timestamp {
+		for _, i := range in.Rows {
+			if valid == nil || valid[i] {
+				c.offer(in.Groups[i], pair{arg.Ints[i], uint64(arg.Nanos[i])})
+			}
+		}
+	} else {
+		for _, i := range in.Rows {
+			if valid == nil || valid[i] {
+				c.offer(in.Groups[i], pair{arg.Decimals[i].Hi, arg.Decimals[i].Lo})
+			}
+		}
+	}
+	return nil
+}
+
+func (c *pairColumn) offer(g uint32, x pair) {
+	if have := c.at[g]; !c.has[g] || (x.less(have)) != c.fn.greatest && x != have {
+		c.at[g], c.has[g] = x, true
+	}
+}
+
+func (c *pairColumn) Merge(g uint32, acc []byte) error {
+	ok, err := c.decode(acc)
+	if !ok {
+		return err
+	}
+	if s := c.scratch; s.Type.Kind == column.Timestamp {
+		c.offer(g, pair{s.Ints[0], uint64(s.Nanos[0])})
+	} else {
+		c.offer(g, pair{s.Decimals[0].Hi, s.Decimals[0].Lo})
+	}
+	return nil
+}
+
+func (c *pairColumn) AppendAcc(dst []byte, g uint32) []byte {
+	switch x := c.at[g]; {
+	case !c.has[g]:
+		return dst
+	case c.fn.out.Kind == column.Timestamp:
+		return tuple.AppendTimestamp(dst, x.hi, int32(x.lo))
+	default:
+		return tuple.AppendDecimal(dst, column.Int128{Hi: x.hi, Lo: x.lo}, int(c.fn.out.Scale))
+	}
+}
+
+func (c *pairColumn) Extract(g uint32, dst *column.Vector) error {
+	switch x := c.at[g]; {
+	case !c.has[g]:
+		dst.AppendNull()
+	case c.fn.out.Kind == column.Timestamp:
+		dst.AppendTimestamp(x.hi, int32(x.lo))
+	default:
+		dst.AppendDecimal(column.Int128{Hi: x.hi, Lo: x.lo})
+	}
+	return nil
+}
