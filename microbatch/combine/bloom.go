@@ -53,7 +53,7 @@ func buildBloom(p Params, args []column.Type) (Fn, error) {
 		return nil, fmt.Errorf("option fpp: want 0.000000001 to 0.5, got %v", fpp)
 	}
 	hashes := 0
-	for p := 1.0; p > fpp; p /= 2 {
+	for p := 1.0; p > fpp; p = float64(p / 2) {
 		hashes++
 	}
 	const perHash = 1_442_695_041 // 10^9/ln 2, rounded up

@@ -108,8 +108,8 @@ func hllImage(registers []byte) []byte {
 			high += 1 << (63 - r)
 		}
 	}
-	binary.LittleEndian.PutUint64(b[16:], math.Float64bits(float64(low)*0x1p-31))
-	binary.LittleEndian.PutUint64(b[24:], math.Float64bits(float64(high)*0x1p-63))
+	binary.LittleEndian.PutUint64(b[16:], math.Float64bits(float64(float64(low)*0x1p-31)))
+	binary.LittleEndian.PutUint64(b[24:], math.Float64bits(float64(float64(high)*0x1p-63)))
 	binary.LittleEndian.PutUint32(b[32:], zeros)
 	return append(b, registers...)
 }

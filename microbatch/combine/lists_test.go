@@ -224,6 +224,30 @@ func TestMedianIsRoundedOnce(t *testing.T) {
 	})
 }
 
+// TestMedianBetweenInfinitiesIsTheOneNaN: as a sum of infinities it would have
+// another sign on amd64 than on arm64.
+func TestMedianBetweenInfinitiesIsTheOneNaN(t *testing.T) {
+	inf := math.Inf(1)
+	tests := []struct {
+		name string
+		v    *column.Vector
+		want uint64
+	}{
+		{"both", floats(inf, -inf), 0x7ff8000000000000},
+		{"both, the other way", floats(-inf, inf), 0x7ff8000000000000},
+		{"a NaN of its own", floats(1, math.Float64frombits(0xfff8000000000001)), 0x7ff8000000000000},
+		{"positive", floats(inf, inf), math.Float64bits(inf)},
+		{"negative", floats(-inf, 1), math.Float64bits(-inf)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := math.Float64bits(extract(t, build(t, "median_exact", combine.Params{}, tt.v.Type), tt.v).Floats[0]); got != tt.want {
+				t.Errorf("got %x, want %x", got, tt.want)
+			}
+		})
+	}
+}
+
 // TestListsThatWereNeverWrittenAreRefused names what Validate looks at.
 func TestListsThatWereNeverWrittenAreRefused(t *testing.T) {
 	i64, none := column.Of(column.Int64), combine.Params{}

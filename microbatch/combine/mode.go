@@ -3,6 +3,7 @@ package combine
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"math/bits"
 
@@ -89,8 +90,13 @@ func between(v *column.Vector) float64 {
 
 func betweenFloats(a, b float64) float64 {
 	x, y := new(big.Rat).SetFloat64(a), new(big.Rat).SetFloat64(b)
-	if x == nil || y == nil {
-		return a + b // an infinity or NaN needs no care
+	switch {
+	case a != a || b != b || x == nil && y == nil && a != b:
+		return math.Float64frombits(0x7ff8000000000000) // the sign of Inf-Inf is the architecture's
+	case x == nil:
+		return a
+	case y == nil:
+		return b
 	}
 	f, _ := x.Add(x, y).Quo(x, big.NewRat(2, 1)).Float64()
 	return f

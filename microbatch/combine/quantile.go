@@ -126,7 +126,7 @@ func newLogLinear(p Params, t column.Type) (l logLinear, unit float64, err error
 		return l, 0, fmt.Errorf("option relative_error: want 0.0001 to 0.2, got %v", limit)
 	}
 	l = logLinear{precision: 1, kind: t.Kind}
-	for limit*float64(int(2)<<l.precision+1) < 1 {
+	for float64(limit*float64(int(2)<<l.precision+1)) < 1 {
 		l.precision++
 	}
 	unit = 1
