@@ -16,61 +16,13 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/tuple"
 )
-
-// Records are a multiset of records: their arguments, a row each, and ranks.
-type Records struct {
-	Args  []*column.Vector
-	Ranks [][]byte
-}
-
-// Rank implements combine.Order.
-func (r Records) Rank(i int) []byte { return r.Ranks[i] }
-
-// String lists the records, for messages.
-func (r Records) String() string {
-	var b strings.Builder
-	for i, rank := range r.Ranks {
-		fmt.Fprintf(&b, "\n  %d: rank %x", i, rank)
-		for _, a := range r.Args {
-			fmt.Fprintf(&b, " %x", tuple.Append(nil, a, i))
-		}
-	}
-	return b.String()
-}
-
-// only returns the records at the places, in that order.
-func (r Records) only(rows []int32) Records {
-	out := Records{Args: make([]*column.Vector, len(r.Args))}
-	for j, a := range r.Args {
-		out.Args[j] = column.New(a.Type)
-		for _, i := range rows {
-			// Equal types always append.
-			_ = out.Args[j].AppendFrom(a, int(i))
-		}
-	}
-	for _, i := range rows {
-		out.Ranks = append(out.Ranks, r.Ranks[i])
-	}
-	return out
-}
-
-// Violation is a law that a fn breaks.
-type Violation struct {
-	Law     string
-	TypeID  string
-	Detail  string
-	Records Records
-}
-
-func (v *Violation) Error() string {
-	return fmt.Sprintf("%s breaks the law %q: %s; records:%s", v.TypeID, v.Law, v.Detail, v.Records)
-}
 
 // Check runs the battery over so many generated cases.
 func Check(fn combine.Fn, cases int, seed uint64) error {
@@ -87,41 +39,36 @@ func Check(fn combine.Fn, cases int, seed uint64) error {
 // drawn from the seed. A violation is reduced before it is returned.
 func CheckRecords(fn combine.Fn, rec Records, seed uint64) error {
 	for _, l := range laws() {
-		detail := l.check(fn, rec, seed)
-		if detail == "" {
-			continue
+		if d := l.run(fn, rec, seed); d != nil {
+			return reduce(l, fn, rec, seed, d)
 		}
-		rec, detail = reduce(l, fn, rec, seed, detail)
-		return &Violation{Law: l.name, TypeID: fn.TypeID(), Detail: detail, Records: rec}
 	}
 	return nil
 }
 
-// reduce leaves out records while the law stays broken.
-func reduce(l law, fn combine.Fn, rec Records, seed uint64, detail string) (Records, string) {
-	for again := true; again; {
-		again = false
-		for drop := range rec.Ranks {
-			var rows []int32
-			for i := range rec.Ranks {
-				if i != drop {
-					rows = append(rows, int32(i))
-				}
-			}
-			less := rec.only(rows)
-			if d := l.check(fn, less, seed); d != "" {
-				rec, detail, again = less, d, true
-				break
-			}
-		}
-	}
-	return rec, detail
-}
-
-// law is one of the battery: its check returns what is wrong, or nothing.
+// law is one of the battery: its check returns what is wrong, or nil.
 type law struct {
 	name  string
-	check func(fn combine.Fn, rec Records, seed uint64) string
+	check func(fn combine.Fn, rec Records, seed uint64) *difference
+}
+
+// run checks the law; a panic of the fn breaks it.
+func (l law) run(fn combine.Fn, rec Records, seed uint64) (d *difference) {
+	defer func() {
+		if v := recover(); v != nil {
+			d = wrong("panic: %v", v)
+		}
+	}()
+	return l.check(fn, rec, seed)
+}
+
+// Laws are the names of the laws, in the order in which they are checked.
+func Laws() []string {
+	var names []string
+	for _, l := range laws() {
+		names = append(names, l.name)
+	}
+	return names
 }
 
 func laws() []law {
@@ -148,19 +95,44 @@ func shuffled(n int, rng *rand.Rand) []int32 {
 	return rows
 }
 
-// parts deals the records at random to k multisets.
-func parts(rec Records, k int, rng *rand.Rand) []Records {
-	rows := make([][]int32, k)
+// dealing is a multiset dealt to several.
+type dealing struct {
+	parts []Records
+	rows  [][]int32
+}
+
+// deal deals the records at random to k multisets.
+func deal(rec Records, k int, rng *rand.Rand) dealing {
+	d := dealing{rows: make([][]int32, k), parts: make([]Records, k)}
 	for _, i := range shuffled(len(rec.Ranks), rng) {
 		p := rng.IntN(k)
-		rows[p] = append(rows[p], i)
+		d.rows[p] = append(d.rows[p], i)
 	}
-	out := make([]Records, k)
-	for p := range out {
-		out[p] = rec.only(rows[p])
+	for p := range d.parts {
+		d.parts[p] = rec.only(d.rows[p])
 	}
-	return out
+	return d
 }
+
+// String names the records of each part, from 1.
+func (d dealing) String() string {
+	const most = 8
+	parts := make([]string, len(d.rows))
+	for p, rows := range d.rows {
+		var names []string
+		for n, i := range rows {
+			if n == most {
+				names = append(names, "…")
+				break
+			}
+			names = append(names, strconv.Itoa(int(i)+1))
+		}
+		parts[p] = "{" + strings.Join(names, " ") + "}"
+	}
+	return strings.Join(parts, " ")
+}
+
+func parts(rec Records, k int, rng *rand.Rand) []Records { return deal(rec, k, rng).parts }
 
 func newRng(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
@@ -198,71 +170,60 @@ func merged(fn combine.Fn, accs ...[]byte) []byte {
 	return col.AppendAcc(nil, 0)
 }
 
-func same(what string, a, b []byte) string {
-	if bytes.Equal(a, b) {
-		return ""
-	}
-	return fmt.Sprintf("%s: %s against %s", what, show(a), show(b))
-}
-
-func show(b []byte) string {
-	if bytes.HasPrefix(b, []byte("error: ")) {
-		return string(b)
-	}
-	return fmt.Sprintf("%x", b)
-}
-
-func checkOrder(fn combine.Fn, rec Records, seed uint64) string {
+func checkOrder(fn combine.Fn, rec Records, seed uint64) *difference {
 	want := accOf(fn, rec)
 	if bytes.HasPrefix(want, []byte("error: ")) {
-		return string(want)
+		return wrong("%s", want)
 	}
-	return same("another order of records", accOf(fn, rec.only(shuffled(len(rec.Ranks), newRng(seed)))), want)
+	return same("in another order the accumulator is another", accOf(fn, rec.only(shuffled(len(rec.Ranks), newRng(seed)))), want)
 }
 
-func checkSplit(fn combine.Fn, rec Records, seed uint64) string {
+func checkSplit(fn combine.Fn, rec Records, seed uint64) *difference {
 	rng := newRng(seed)
+	dealt := deal(rec, 2+rng.IntN(3), rng)
 	var accs [][]byte
-	for _, p := range parts(rec, 2+rng.IntN(3), rng) {
+	for _, p := range dealt.parts {
 		accs = append(accs, accOf(fn, p))
 	}
-	return same("merged parts", merged(fn, accs...), accOf(fn, rec))
+	return same("the merged accumulators of "+dealt.String()+" are not that of all", merged(fn, accs...), accOf(fn, rec))
 }
 
-func checkAssoc(fn combine.Fn, rec Records, seed uint64) string {
-	p := parts(rec, 3, newRng(seed))
+func checkAssoc(fn combine.Fn, rec Records, seed uint64) *difference {
+	dealt := deal(rec, 3, newRng(seed))
+	p := dealt.parts
 	a, b, c := accOf(fn, p[0]), accOf(fn, p[1]), accOf(fn, p[2])
-	return same("(ab)c and a(bc)", merged(fn, merged(fn, a, b), c), merged(fn, a, merged(fn, b, c)))
+	return same("of the parts "+dealt.String()+", (first + second) + third is not first + (second + third)",
+		merged(fn, merged(fn, a, b), c), merged(fn, a, merged(fn, b, c)))
 }
 
-func checkComm(fn combine.Fn, rec Records, seed uint64) string {
-	p := parts(rec, 2, newRng(seed))
-	a, b := accOf(fn, p[0]), accOf(fn, p[1])
-	return same("ab and ba", merged(fn, a, b), merged(fn, b, a))
+func checkComm(fn combine.Fn, rec Records, seed uint64) *difference {
+	dealt := deal(rec, 2, newRng(seed))
+	a, b := accOf(fn, dealt.parts[0]), accOf(fn, dealt.parts[1])
+	return same("of the parts "+dealt.String()+", first + second is not second + first", merged(fn, a, b), merged(fn, b, a))
 }
 
-func checkIdentity(fn combine.Fn, rec Records, _ uint64) string {
+func checkIdentity(fn combine.Fn, rec Records, _ uint64) *difference {
 	a := accOf(fn, rec)
-	if d := same("a with nothing", merged(fn, a, nil), a); d != "" {
+	if d := same("merged with nothing the accumulator changes", merged(fn, a, nil), a); d != nil {
 		return d
 	}
-	if d := same("nothing with a", merged(fn, nil, a), a); d != "" {
+	if d := same("nothing, merged with the accumulator, is not it", merged(fn, nil, a), a); d != nil {
 		return d
 	}
-	return same("the accumulator of nothing", accOf(fn, rec.only(nil)), nil)
+	return same("the accumulator of no records is not empty", accOf(fn, rec.only(nil)), nil)
 }
 
-func checkRoundtrip(fn combine.Fn, rec Records, _ uint64) string {
+func checkRoundtrip(fn combine.Fn, rec Records, _ uint64) *difference {
 	a := accOf(fn, rec)
 	if err := fn.Validate(a); err != nil {
-		return fmt.Sprintf("its own accumulator %x is refused: %v", a, err)
+		return wrong("Validate refuses its own accumulator %s: %v", show(a), err)
 	}
-	return same("read back", merged(fn, a), a)
+	return same("stored and read back the accumulator is another", merged(fn, a), a)
 }
 
 // checkStored mixes live and stored: records on top of a merged accumulator,
 // and an accumulator merged into live records.
-func checkStored(fn combine.Fn, rec Records, seed uint64) string {
+func checkStored(fn combine.Fn, rec Records, seed uint64) *difference {
 	p := parts(rec, 2, newRng(seed))
 	want := accOf(fn, rec)
 	live, err := lift(fn, p[0])
@@ -270,9 +231,9 @@ func checkStored(fn combine.Fn, rec Records, seed uint64) string {
 		err = live.Merge(0, accOf(fn, p[1]))
 	}
 	if err != nil {
-		return "merge into live records: " + err.Error()
+		return wrong("an accumulator cannot be merged into live records: %v", err)
 	}
-	if d := same("merged into live records", live.AppendAcc(nil, 0), want); d != "" {
+	if d := same("an accumulator merged into live records is not that of all", live.AppendAcc(nil, 0), want); d != nil {
 		return d
 	}
 	stored := fn.NewColumn()
@@ -281,65 +242,65 @@ func checkStored(fn combine.Fn, rec Records, seed uint64) string {
 		err = add(stored, p[1])
 	}
 	if err != nil {
-		return "records upon a stored accumulator: " + err.Error()
+		return wrong("records cannot be added to a stored accumulator: %v", err)
 	}
-	return same("records upon a stored accumulator", stored.AppendAcc(nil, 0), want)
+	return same("records added to a stored accumulator do not make that of all", stored.AppendAcc(nil, 0), want)
 }
 
-func checkPure(fn combine.Fn, rec Records, seed uint64) string {
+func checkPure(fn combine.Fn, rec Records, seed uint64) *difference {
 	p := parts(rec, 2, newRng(seed))
 	a, b := accOf(fn, p[0]), accOf(fn, p[1])
 	col := fn.NewColumn()
 	col.Grow(1)
 	given := bytes.Clone(b)
 	if err := col.Merge(0, a); err != nil {
-		return err.Error()
+		return wrong("%v", err)
 	}
 	if err := col.Merge(0, given); err != nil {
-		return err.Error()
+		return wrong("%v", err)
 	}
-	if d := same("merge changed its argument", given, b); d != "" {
+	if d := same("Merge changes the bytes it is given", given, b); d != nil {
 		return d
 	}
 	once := col.AppendAcc(nil, 0)
 	clear(given) // the column must have kept nothing of it
 	_ = col.Extract(0, column.New(fn.Output()))
-	return same("writing and extracting changed the accumulator", col.AppendAcc(nil, 0), once)
+	return same("writing, extracting, or the caller reusing merged bytes changes the accumulator", col.AppendAcc(nil, 0), once)
 }
 
-func checkClass(fn combine.Fn, rec Records, seed uint64) string {
+func checkClass(fn combine.Fn, rec Records, seed uint64) *difference {
 	p := parts(rec, 2, newRng(seed))
 	a, b := accOf(fn, p[0]), accOf(fn, p[1])
 	switch fn.Class() {
 	case combine.Semilattice:
-		return same("semilattice: aa and a", merged(fn, a, a), a)
+		return same("a semilattice, and merged with itself the accumulator changes", merged(fn, a, a), a)
 	case combine.Group:
 		col := fn.NewColumn()
 		inv, ok := col.(combine.Inverter)
 		if !ok {
-			return "a group's columns are not Inverters"
+			return wrong("a group, and its columns are not Inverters")
 		}
 		col.Grow(1)
 		for _, step := range []error{col.Merge(0, a), col.Merge(0, b), inv.Unmerge(0, b)} {
 			if step != nil {
-				return step.Error()
+				return wrong("%v", step)
 			}
 		}
-		if d := same("group: ab without b and a", col.AppendAcc(nil, 0), a); d != "" {
+		if d := same("a group, and what was merged and taken out again leaves a trace", col.AppendAcc(nil, 0), a); d != nil {
 			return d
 		}
 		if err := inv.Unmerge(0, a); err != nil {
-			return err.Error()
+			return wrong("%v", err)
 		}
-		return same("group: a without a and nothing", col.AppendAcc(nil, 0), nil)
+		return same("a group, and everything taken out again leaves something", col.AppendAcc(nil, 0), nil)
 	case combine.Monoid: // promises nothing more
 	}
-	return ""
+	return nil
 }
 
 // checkGroups folds several multisets as groups of one column, interleaved,
 // after the column was used and reset.
-func checkGroups(fn combine.Fn, rec Records, seed uint64) string {
+func checkGroups(fn combine.Fn, rec Records, seed uint64) *difference {
 	const k = 3
 	rng := newRng(seed)
 	groups := make([]uint32, len(rec.Ranks))
@@ -350,25 +311,25 @@ func checkGroups(fn combine.Fn, rec Records, seed uint64) string {
 	}
 	col, err := lift(fn, rec)
 	if err != nil {
-		return err.Error()
+		return wrong("%v", err)
 	}
 	col.Reset()
 	if col.Len() != 0 {
-		return "reset leaves groups"
+		return wrong("Reset leaves groups")
 	}
 	col.Grow(k)
 	if err := col.Add(&combine.Input{Groups: groups, Rows: all(len(groups)), Args: rec.Args, Order: rec}); err != nil {
-		return err.Error()
+		return wrong("%v", err)
 	}
 	for g := range rows {
-		if d := same(fmt.Sprintf("group %d of %d", g, k), col.AppendAcc(nil, uint32(g)), accOf(fn, rec.only(rows[g]))); d != "" {
+		if d := same(fmt.Sprintf("as group %d of %d, beside others, the accumulator is another", g+1, k), col.AppendAcc(nil, uint32(g)), accOf(fn, rec.only(rows[g]))); d != nil {
 			return d
 		}
 	}
-	return ""
+	return nil
 }
 
-func checkRows(fn combine.Fn, rec Records, seed uint64) string {
+func checkRows(fn combine.Fn, rec Records, seed uint64) *difference {
 	rng := newRng(seed)
 	rows := shuffled(len(rec.Ranks), rng)
 	if rows = rows[:len(rows)/2]; rng.IntN(4) == 0 {
@@ -378,14 +339,14 @@ func checkRows(fn combine.Fn, rec Records, seed uint64) string {
 	col.Grow(1)
 	in := &combine.Input{Groups: make([]uint32, len(rec.Ranks)), Rows: rows, Args: rec.Args, Order: rec}
 	if err := col.Add(in); err != nil {
-		return err.Error()
+		return wrong("%v", err)
 	}
-	return same("chosen rows and these records alone", col.AppendAcc(nil, 0), accOf(fn, rec.only(rows)))
+	return same("Add with some Rows is not Add of these records alone", col.AppendAcc(nil, 0), accOf(fn, rec.only(rows)))
 }
 
 // checkStrict damages the accumulator: what is accepted must be canonical, what
 // is refused must leave the column as it was.
-func checkStrict(fn combine.Fn, rec Records, seed uint64) string {
+func checkStrict(fn combine.Fn, rec Records, seed uint64) *difference {
 	rng := newRng(seed)
 	a := accOf(fn, rec)
 	for range 8 {
@@ -394,17 +355,17 @@ func checkStrict(fn combine.Fn, rec Records, seed uint64) string {
 		col.Grow(1)
 		valid, err := fn.Validate(b), col.Merge(0, b)
 		if (valid == nil) != (err == nil) {
-			return fmt.Sprintf("%x: Validate says %v, Merge %v", b, valid, err)
+			return &difference{what: fmt.Sprintf("of damaged bytes Validate says %v, Merge %v", valid, err), got: b}
 		}
 		want := b
 		if err != nil {
 			want = nil
 		}
-		if d := same("a damaged accumulator", col.AppendAcc(nil, 0), want); d != "" {
+		if d := same("damaged bytes are accepted and come back as others, or refused and leave something", col.AppendAcc(nil, 0), want); d != nil {
 			return d
 		}
 	}
-	return ""
+	return nil
 }
 
 func damage(a []byte, rng *rand.Rand) []byte {
@@ -429,28 +390,28 @@ func damage(a []byte, rng *rand.Rand) []byte {
 	return b
 }
 
-func checkExtract(fn combine.Fn, rec Records, seed uint64) string {
+func checkExtract(fn combine.Fn, rec Records, seed uint64) *difference {
 	live, err := lift(fn, rec)
 	if err != nil {
-		return err.Error()
+		return wrong("%v", err)
 	}
 	stored := fn.NewColumn()
 	stored.Grow(1)
 	for _, p := range parts(rec, 2, newRng(seed)) {
 		if err := stored.Merge(0, accOf(fn, p)); err != nil {
-			return err.Error()
+			return wrong("%v", err)
 		}
 	}
 	a, b := value(fn, live), value(fn, stored)
-	if d := same("value of live and of stored records", a, b); d != "" {
+	if d := same("the value of live and of merged records differs", a, b); d != nil {
 		return d
 	}
 	none := fn.NewColumn()
 	none.Grow(1)
 	if len(rec.Ranks) == 0 {
-		return same("value of nothing", a, value(fn, none))
+		return same("the value of nothing differs", a, value(fn, none))
 	}
-	return ""
+	return nil
 }
 
 // value is the encoding of what group 0 extracts.

@@ -1,0 +1,165 @@
+package combinetest
+
+import (
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/combine"
+)
+
+// reducer looks for the smallest records by which a fn breaks a law.
+type reducer struct {
+	law  law
+	fn   combine.Fn
+	seed uint64
+
+	rec   Records
+	found *difference
+}
+
+// reduce leaves out records, then makes those that are left plainer, while the
+// law stays broken.
+func reduce(l law, fn combine.Fn, rec Records, seed uint64, found *difference) *Violation {
+	r := &reducer{law: l, fn: fn, seed: seed, rec: rec, found: found}
+	r.drop()
+	r.plain()
+	r.drop()
+	return &Violation{Law: l.name, TypeID: fn.TypeID(), Detail: r.found.what, Got: r.found.got, Want: r.found.want, Records: r.rec}
+}
+
+// try keeps the records if the law is broken by them too. Few records are
+// dealt and shuffled in several ways: the first may happen to be harmless.
+func (r *reducer) try(rec Records) bool {
+	ways := uint64(1)
+	if len(rec.Ranks) <= 64 {
+		ways = 4
+	}
+	for way := range ways {
+		if d := r.law.run(r.fn, rec, r.seed+way); d != nil {
+			r.rec, r.found, r.seed = rec, d, r.seed+way
+			return true
+		}
+	}
+	return false
+}
+
+// drop leaves out halves, quarters and so on down to single records, until no
+// single one can be spared.
+func (r *reducer) drop() {
+	for size := (len(r.rec.Ranks) + 1) / 2; size > 0; {
+		dropped := false
+		for from := 0; from < len(r.rec.Ranks); {
+			if r.try(r.rec.without(from, from+size)) {
+				dropped = true
+			} else {
+				from += size
+			}
+		}
+		switch {
+		case size > 1:
+			size /= 2
+		case !dropped:
+			return
+		}
+	}
+}
+
+// without returns the records but those from from to before to.
+func (r Records) without(from, to int) Records {
+	var rows []int32
+	for i := range int32(len(r.Ranks)) {
+		if int(i) < from || int(i) >= to {
+			rows = append(rows, i)
+		}
+	}
+	return r.only(rows)
+}
+
+// plainest bounds the number of records that are worth making plainer.
+const plainest = 12
+
+// plain replaces times and values by plainer ones.
+func (r *reducer) plain() {
+	n := len(r.rec.Ranks)
+	if n == 0 || n > plainest {
+		return
+	}
+	epoch := column.New(column.Of(column.Timestamp))
+	epoch.AppendTimestamp(0, 0)
+	rank := combine.AppendRank(nil, epoch, 0, false, nil)
+	alike := Records{Args: r.rec.Args, Ranks: make([][]byte, n)}
+	for i := range n {
+		alike.Ranks[i] = rank
+	}
+	r.try(alike)
+	for again := true; again; {
+		again = false
+		for j := range r.rec.Args {
+			for i := range n {
+				again = r.plainer(j, i) || again
+			}
+		}
+	}
+}
+
+// plainer looks for the plainest value that argument j of record i can have.
+func (r *reducer) plainer(j, i int) bool {
+	old := r.rec.Args[j]
+	if old.Null(i) {
+		return false
+	}
+	values := plainValues(old.Type)
+	for k := range values.Len() {
+		if valueText(values, k) == valueText(old, i) {
+			return false // the rest is not plainer
+		}
+		v := column.New(old.Type)
+		for row := range old.Len() {
+			from, at := old, row
+			if row == i {
+				from, at = values, k
+			}
+			_ = v.AppendFrom(from, at) // equal types always append
+		}
+		rec := Records{Args: append([]*column.Vector{}, r.rec.Args...), Ranks: r.rec.Ranks}
+		rec.Args[j] = v
+		if r.try(rec) {
+			return true
+		}
+	}
+	return false
+}
+
+// plainValues are a few values of a type, the plainest first.
+func plainValues(t column.Type) *column.Vector {
+	v := column.New(t)
+	switch t.Kind {
+	case column.Bool:
+		v.AppendBool(false)
+	case column.Int32, column.Int64, column.Date, column.Time:
+		for i := range int64(4) {
+			v.AppendInt(i)
+		}
+	case column.Float32, column.Float64:
+		for _, f := range []float64{0, 1, 2, 3, 0.5, 0.1, 0.2, 0.3, 1e16} {
+			if t.Kind == column.Float32 {
+				f = float64(float32(f))
+			}
+			v.AppendFloat(f)
+		}
+	case column.Decimal:
+		for i := range int64(4) {
+			v.AppendDecimal(column.Int128From(i))
+		}
+	case column.String, column.Bytes:
+		for _, s := range []string{"", "a", "b", "c"} {
+			v.AppendString(s)
+		}
+	case column.Timestamp:
+		for i := range int64(3) {
+			v.AppendTimestamp(i, 0)
+		}
+	case column.List:
+		v.EndList()
+	case column.Null, column.Struct: // nothing is plainer than what they are
+	}
+	return v
+}
