@@ -297,7 +297,7 @@ func (h *history) checkSupports(p *pane, f facts) []string {
 	}
 	if f.parent.base != nil && f.parent.base != p.base {
 		clear(want) // one previous base is promised; those before it may go
-		if h.rig.support > 0 {
+		if h.rig.support > 0 && !h.endsHold(p, f) {
 			want[f.parent.base.gen] = true
 		}
 	}
@@ -316,6 +316,19 @@ func (h *history) checkSupports(p *pane, f facts) []string {
 		wrong = append(wrong, fmt.Sprintf("does not support %s", g))
 	}
 	return wrong
+}
+
+// endsHold says that on_gap: fail forbids the pane over the base before: the
+// promotion that ends this does not support it.
+func (h *history) endsHold(p *pane, f facts) bool {
+	if f.conf.onGap != "fail" || p.n <= f.parent.progress {
+		return false
+	}
+	c := p.n - max(f.conf.window, f.conf.longest())
+	for _, j := range h.wantJumps(p, f, true) {
+		c = min(c, j.from)
+	}
+	return p.n-h.coverage(c, p.n, f.conf.longest(), f.conf, p, []*base{p.base, f.parent.base}) > f.conf.limit
 }
 
 // checkBase holds a generation against the rules: it read every object up to
