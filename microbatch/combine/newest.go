@@ -42,7 +42,9 @@ func Newest() Fn {
 	}}
 }
 
-func (f *newestFn) NewColumn() Column { return &newestColumn{choice: choice{before: newer}, fn: f} }
+func (f *newestFn) NewColumn() Column {
+	return &newestColumn{winners: winners{choice: choice{before: newer}, newest: true}, fn: f}
+}
 
 func (f *newestFn) Validate(acc []byte) error {
 	_, _, err := f.parse(acc)
@@ -70,15 +72,14 @@ func (f *newestFn) parse(acc []byte) (n uint64, mark []byte, err error) {
 }
 
 type newestColumn struct {
-	choice
-	fn      *newestFn
-	n       []uint64
-	scratch []byte
+	winners
+	fn *newestFn
+	n  []uint64
 }
 
-func (c *newestColumn) Grow(n int)   { c.registers.Grow(n); c.n = grow(c.n, n) }
-func (c *newestColumn) Reset()       { c.registers.Reset(); c.n = c.n[:0] }
-func (c *newestColumn) Bytes() int64 { return c.registers.Bytes() + int64(8*cap(c.n)) }
+func (c *newestColumn) Grow(n int)   { c.winners.Grow(n); c.n = grow(c.n, n) }
+func (c *newestColumn) Reset()       { c.winners.Reset(); c.n = c.n[:0] }
+func (c *newestColumn) Bytes() int64 { return c.winners.Bytes() + int64(8*cap(c.n)) }
 
 func (c *newestColumn) Add(in *Input) error {
 	if err := c.fn.checkArgs(in); err != nil {
@@ -89,12 +90,10 @@ func (c *newestColumn) Add(in *Input) error {
 		return fmt.Errorf("%s: records have no order", c.fn.id)
 	}
 	for _, i := range in.Rows {
-		g := in.Groups[i]
-		c.n[g]++
-		if !flag.Null(int(i)) {
-			c.scratch = tuple.Append(appendRanked(c.scratch[:0], in.Order.Rank(int(i))), flag, int(i))
-			c.offer(g, c.scratch)
-		}
+		c.n[in.Groups[i]]++
+	}
+	if flag.Type.Kind != column.Null {
+		c.add(in, flag, false)
 	}
 	return nil
 }
@@ -110,6 +109,7 @@ func (c *newestColumn) Merge(g uint32, acc []byte) error {
 	}
 	c.n[g] = total
 	if len(mark) > 0 {
+		c.heads[g] = leader{}
 		c.offer(g, mark)
 	}
 	return nil

@@ -47,7 +47,7 @@ func (f *rankedFn) NewColumn() Column {
 	if f.newest {
 		before = newer
 	}
-	return &rankedColumn{choice: choice{before: before, validate: f.Validate}, fn: f}
+	return &rankedColumn{winners: winners{choice: choice{before: before, validate: f.Validate}, newest: f.newest}, fn: f}
 }
 
 func (f *rankedFn) Validate(acc []byte) error {
@@ -94,30 +94,15 @@ func compareRanked(a, b []byte) int {
 func newer(a, b []byte) bool { return compareRanked(a, b) > 0 }
 
 type rankedColumn struct {
-	choice
-	fn      *rankedFn
-	scratch []byte
+	winners
+	fn *rankedFn
 }
 
 func (c *rankedColumn) Add(in *Input) error {
 	if err := c.fn.checkOrder(in); err != nil {
 		return err
 	}
-	arg := in.Args[0]
-	for _, i := range in.Rows {
-		if arg.Null(int(i)) && !c.fn.keepNulls {
-			continue
-		}
-		rank, g := in.Order.Rank(int(i)), in.Groups[i]
-		if have := c.get(g); have != nil {
-			old, _, _ := splitRank(have)
-			if d := bytes.Compare(rank, old); d != 0 && d > 0 != c.fn.newest {
-				continue
-			}
-		}
-		c.scratch = tuple.Append(appendRanked(c.scratch[:0], rank), arg, int(i))
-		c.offer(g, c.scratch)
-	}
+	c.add(in, in.Args[0], c.fn.keepNulls)
 	return nil
 }
 

@@ -69,7 +69,8 @@ func (r *registers) set(g uint32, b []byte) {
 	if n := uint32(len(b)); n > s.cap {
 		r.dead += int(s.cap)
 		*s = span{off: len(r.arena), cap: n}
-		r.arena = append(r.arena, b...)
+		r.arena = extend(r.arena, len(b))
+		copy(r.arena[s.off:], b)
 	} else {
 		copy(r.arena[s.off:], b)
 	}

@@ -300,6 +300,9 @@ func IsNull(b []byte) bool { return len(b) > 0 && b[0] == tagNull }
 // IsTrue says whether the value at the front of b is the bool true.
 func IsTrue(b []byte) bool { return len(b) > 0 && b[0] == tagTrue }
 
+// IsBool says whether the value at the front of b is a bool.
+func IsBool(b []byte) bool { return len(b) > 0 && (b[0] == tagTrue || b[0] == tagFalse) }
+
 // Skip returns what follows the one value at the front of b, of whatever type.
 // It refuses what is not the encoding of a value of some type.
 func Skip(b []byte) (rest []byte, err error) {
