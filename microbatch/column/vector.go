@@ -62,6 +62,14 @@ type Vector struct {
 	Elem     *Vector   // List
 	Fields   []*Vector // Struct, in the order of Type.Fields
 
+	// Codes and Dict say again what the storage says, where the values came of
+	// a dictionary: row i, unless it is null, is row Codes[i] of Dict. They hold
+	// as long as Codes has an entry for every row; who adds rows by the Append
+	// methods leaves them behind. Dict is never changed, and another dictionary
+	// is another vector.
+	Codes []uint32
+	Dict  *Vector
+
 	n int
 }
 
@@ -100,6 +108,7 @@ func (v *Vector) Reset() {
 	}
 	v.Bools, v.Ints, v.Nanos, v.Floats = v.Bools[:0], v.Ints[:0], v.Nanos[:0], v.Floats[:0]
 	v.Decimals, v.Strings = v.Decimals[:0], v.Strings[:0]
+	v.Codes, v.Dict = v.Codes[:0], nil
 	if v.Elem != nil {
 		v.Offsets = append(v.Offsets[:0], 0)
 		v.Elem.Reset()

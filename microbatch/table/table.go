@@ -50,6 +50,7 @@ type Shape struct {
 type Table struct {
 	shape   Shape
 	keys    *intern.Set
+	index   index // nil where keys alone find the groups
 	columns []combine.Column
 	scratch []byte
 	order   []sortKey
@@ -58,11 +59,20 @@ type Table struct {
 
 // New returns an empty table.
 func New(shape Shape) *Table {
-	t := &Table{shape: shape, keys: intern.New(), accs: make([][]byte, len(shape.Fns))}
+	t := &Table{shape: shape, accs: make([][]byte, len(shape.Fns))}
+	t.forget()
 	for _, f := range shape.Fns {
 		t.columns = append(t.columns, f.NewColumn())
 	}
 	return t
+}
+
+// forget makes the keys anew.
+func (t *Table) forget() {
+	t.keys, t.index = intern.New(), nil
+	if len(t.shape.Keys) == 1 {
+		t.index = newIndex(t.shape.Keys[0].Type)
+	}
 }
 
 // Groups looks up the key of each record in rows, makes groups for new ones,
@@ -78,15 +88,23 @@ func (t *Table) Groups(keys []*column.Vector, rows []int32, out []uint32) error 
 			return fmt.Errorf("key column %s is %s, not %s", t.shape.Keys[j].Name, k.Type, t.shape.Keys[j].Type)
 		}
 	}
-	for _, i := range rows {
-		t.scratch = t.scratch[:0]
-		for j, k := range keys {
+	for j, k := range keys {
+		if k.Type.Kind != column.Null && k.Valid == nil {
+			continue
+		}
+		for _, i := range rows {
 			if k.Null(int(i)) {
 				return fmt.Errorf("key column %s is null in record %d", t.shape.Keys[j].Name, i)
 			}
-			t.scratch = tuple.Append(t.scratch, k, int(i))
 		}
-		out[i], _ = t.keys.ID(t.scratch)
+	}
+	if t.index != nil {
+		t.index.groups(t.keys, keys[0], rows, out)
+	} else {
+		for _, i := range rows {
+			t.scratch = tuple.AppendRow(t.scratch[:0], keys, int(i))
+			out[i], _ = t.keys.ID(t.scratch)
+		}
 	}
 	t.grow()
 	return nil
@@ -94,6 +112,7 @@ func (t *Table) Groups(keys []*column.Vector, rows []int32, out []uint32) error 
 
 // Group returns the group of one encoded key and makes it if it is new.
 func (t *Table) Group(key []byte) uint32 {
+	t.index = nil // it would not know the key
 	g, added := t.keys.ID(key)
 	if added {
 		t.grow()
@@ -121,6 +140,9 @@ func (t *Table) Key(g uint32) []byte { return t.keys.Bytes(g) }
 // for each group.
 func (t *Table) Bytes() int64 {
 	n := t.keys.Size() + int64(cap(t.scratch)+24*cap(t.order))
+	if t.index != nil {
+		n += t.index.bytes()
+	}
 	for _, c := range t.columns {
 		n += c.Bytes()
 	}
@@ -133,7 +155,8 @@ func (t *Table) Bytes() int64 {
 // Reset forgets every group and lets go of the memory, so that Bytes starts
 // anew. The columns are replaced: ask Columns for them again.
 func (t *Table) Reset() {
-	t.keys, t.order = intern.New(), nil
+	t.forget()
+	t.order = nil
 	for i, f := range t.shape.Fns {
 		t.columns[i] = f.NewColumn()
 	}

@@ -15,7 +15,7 @@ import (
 type Set struct {
 	seed  maphash.Seed
 	slots []uint64 // upper half of the hash, then id+1; 0 = free; a power of two of them
-	hash  []uint64 // of each id
+	hash  []uint64 // of each id but those pushed since the last call of ID
 	end   []int    // arena offset after each id
 	arena []byte
 }
@@ -29,6 +29,9 @@ func New() *Set {
 
 // ID returns the id of b, which it copies if it is new.
 func (s *Set) ID(b []byte) (id uint32, added bool) {
+	if len(s.hash) < len(s.end) {
+		s.catchUp()
+	}
 	h := maphash.Bytes(s.seed, b)
 	mask := uint64(len(s.slots) - 1)
 	i := h & mask
@@ -39,15 +42,40 @@ func (s *Set) ID(b []byte) (id uint32, added bool) {
 			}
 		}
 	}
-	id = uint32(len(s.hash))
-	s.slots[i] = slotOf(h, id)
+	s.slots[i] = slotOf(h, uint32(len(s.hash)))
 	s.hash = append(s.hash, h)
-	s.arena = append(s.arena, b...)
-	s.end = append(s.end, len(s.arena))
 	if len(s.hash) > len(s.slots)*5/8 {
 		s.grow()
 	}
-	return id, true
+	return s.Push(b), true
+}
+
+// Push gives b the next id. The caller knows that b has none yet; nothing is
+// hashed until somebody asks for an ID.
+func (s *Set) Push(b []byte) uint32 {
+	if len(s.arena)+len(b) > cap(s.arena) {
+		s.arena = append(make([]byte, 0, max(1024, 2*cap(s.arena), len(s.arena)+len(b))), s.arena...)
+	}
+	s.arena = append(s.arena, b...)
+	s.end = append(s.end, len(s.arena))
+	return uint32(len(s.end) - 1)
+}
+
+// catchUp takes in what was pushed.
+func (s *Set) catchUp() {
+	for id := len(s.hash); id < len(s.end); id++ {
+		h := maphash.Bytes(s.seed, s.Bytes(uint32(id)))
+		mask := uint64(len(s.slots) - 1)
+		i := h & mask
+		for s.slots[i] != 0 {
+			i = (i + 1) & mask
+		}
+		s.slots[i] = slotOf(h, uint32(id))
+		s.hash = append(s.hash, h)
+		if len(s.hash) > len(s.slots)*5/8 {
+			s.grow()
+		}
+	}
 }
 
 func slotOf(h uint64, id uint32) uint64 { return h>>32<<32 | uint64(id) + 1 }
@@ -75,7 +103,7 @@ func (s *Set) Bytes(id uint32) []byte {
 }
 
 // Len is the number of ids.
-func (s *Set) Len() int { return len(s.hash) }
+func (s *Set) Len() int { return len(s.end) }
 
 // Reset forgets every id and keeps the storage. Its time is that of what was
 // added since the last Reset, not of the storage.

@@ -1,0 +1,250 @@
+package table
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/maphash"
+	"math/bits"
+	"strings"
+	"unsafe"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/tuple"
+	"github.com/deltad/deltad/microbatch/tuple/intern"
+)
+
+// A table with one key column of integers or strings finds its groups by the
+// values themselves; a key is encoded once, when it is new. Both indexes are
+// linear probing under a hash that is drawn for each table: which groups collide
+// cannot be chosen by who writes the data, and cannot be seen in what is
+// written.
+
+// index finds the groups of records by their key column.
+type index interface {
+	// groups stores the group of each row at its number in out; no key is null.
+	groups(keys *intern.Set, v *column.Vector, rows []int32, out []uint32)
+	bytes() int64
+}
+
+// newIndex returns the index of a key of the type, nil where there is none.
+func newIndex(t column.Type) index {
+	switch {
+	case t.IsInt():
+		return &intIndex{slots: make([]intSlot, minSlots), mix: randomMix()}
+	case t.Kind == column.String:
+		return &textIndex{slots: make([]textSlot, minSlots), mix: randomMix(), seed: maphash.MakeSeed()}
+	}
+	return nil
+}
+
+const minSlots = 64
+
+// mix is a hash of words: two multiplications by odd numbers, of which the
+// first is random.
+type mix struct{ add, mul uint64 }
+
+func randomMix() mix {
+	seed := maphash.MakeSeed()
+	return mix{maphash.String(seed, "add"), maphash.String(seed, "mul") | 1}
+}
+
+func (m mix) of(x uint64) uint64 {
+	hi, lo := bits.Mul64(x^m.add, m.mul)
+	return (hi ^ lo) * 0x9e3779b97f4a7c15
+}
+
+type intSlot struct {
+	key int64
+	id  uint32 // plus one; 0 is free
+}
+
+type intIndex struct {
+	mix
+	slots []intSlot
+	n     int
+	codes codes
+}
+
+func (x *intIndex) bytes() int64 { return int64(16*cap(x.slots)) + x.codes.bytes() }
+
+func (x *intIndex) groups(keys *intern.Set, v *column.Vector, rows []int32, out []uint32) {
+	var scratch [9]byte
+	add := func(key int64) uint32 { return keys.Push(tuple.AppendInt(scratch[:0], key)) }
+	if known := x.codes.of(v); known != nil {
+		for _, i := range rows {
+			c := v.Codes[i]
+			if known[c] == 0 {
+				known[c] = x.id(v.Ints[i], add) + 1
+			}
+			out[i] = known[c] - 1
+		}
+		return
+	}
+	for _, i := range rows {
+		out[i] = x.id(v.Ints[i], add)
+	}
+}
+
+func (x *intIndex) id(key int64, add func(int64) uint32) uint32 {
+	mask := uint64(len(x.slots) - 1)
+	i := x.of(uint64(key)) >> 16 & mask
+	for {
+		s := &x.slots[i&mask]
+		switch {
+		case s.id == 0:
+			id := add(key)
+			*s = intSlot{key, id + 1}
+			if x.n++; 2*x.n > len(x.slots) {
+				x.grow()
+			}
+			return id
+		case s.key == key:
+			return s.id - 1
+		}
+		i++
+	}
+}
+
+func (x *intIndex) grow() {
+	old := x.slots
+	x.slots = make([]intSlot, 2*len(old))
+	mask := uint64(len(x.slots) - 1)
+	for _, s := range old {
+		if s.id == 0 {
+			continue
+		}
+		i := x.of(uint64(s.key)) >> 16 & mask
+		for x.slots[i].id != 0 {
+			i = (i + 1) & mask
+		}
+		x.slots[i] = s
+	}
+}
+
+// textSlot has the first and the last eight bytes of a string and its length:
+// all of a short one.
+type textSlot struct {
+	first, last uint64
+	hash        uint64
+	size        uint32
+	id          uint32 // plus one; 0 is free
+}
+
+type textIndex struct {
+	mix
+	seed    maphash.Seed
+	slots   []textSlot
+	n       int
+	codes   codes
+	scratch []byte
+}
+
+func (x *textIndex) bytes() int64 {
+	return int64(32*cap(x.slots)+cap(x.scratch)) + x.codes.bytes()
+}
+
+func (x *textIndex) groups(keys *intern.Set, v *column.Vector, rows []int32, out []uint32) {
+	if known := x.codes.of(v); known != nil {
+		for _, i := range rows {
+			c := v.Codes[i]
+			if known[c] == 0 {
+				known[c] = x.id(keys, v.Strings[i]) + 1
+			}
+			out[i] = known[c] - 1
+		}
+		return
+	}
+	for _, i := range rows {
+		out[i] = x.id(keys, v.Strings[i])
+	}
+}
+
+// ends returns the first and the last eight bytes of a string, which overlap in
+// a short one; together with the length they are all of one of up to sixteen.
+func ends(s string) (first, last uint64) {
+	b := unsafe.Slice(unsafe.StringData(s), len(s))
+	switch n := len(b); {
+	case n >= 8:
+		return binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[n-8:])
+	case n >= 4:
+		return uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[n-4:]))
+	case n > 0:
+		return uint64(b[0]) | uint64(b[n/2])<<8, uint64(b[n-1])
+	}
+	return 0, 0
+}
+
+const inline = 16
+
+func (x *textIndex) id(keys *intern.Set, s string) uint32 {
+	first, last := ends(s)
+	var hash uint64
+	if len(s) <= inline {
+		hash = x.of(first ^ bits.RotateLeft64(x.of(last^uint64(len(s))<<56), 23))
+	} else {
+		hash = maphash.String(x.seed, s)
+	}
+	size := uint32(len(s))
+	mask := uint64(len(x.slots) - 1)
+	for i := hash >> 16 & mask; ; i = (i + 1) & mask {
+		t := &x.slots[i]
+		switch {
+		case t.id == 0:
+			x.scratch = tuple.AppendString(x.scratch[:0], s)
+			id := keys.Push(x.scratch)
+			*t = textSlot{first, last, hash, size, id + 1}
+			if x.n++; 2*x.n > len(x.slots) {
+				x.grow()
+			}
+			return id
+		case t.hash == hash && t.first == first && t.last == last && t.size == size && (len(s) <= inline || x.same(keys.Bytes(t.id-1), s)):
+			return t.id - 1
+		}
+	}
+}
+
+// same says whether key is the encoding of s, which is long.
+func (x *textIndex) same(key []byte, s string) bool {
+	if strings.IndexByte(s, 0) < 0 { // then it stands in its encoding as it is
+		return len(key) == len(s)+3 && string(key[1:1+len(s)]) == s
+	}
+	x.scratch = tuple.AppendString(x.scratch[:0], s)
+	return bytes.Equal(key, x.scratch)
+}
+
+func (x *textIndex) grow() {
+	old := x.slots
+	x.slots = make([]textSlot, 2*len(old))
+	mask := uint64(len(x.slots) - 1)
+	for _, s := range old {
+		if s.id == 0 {
+			continue
+		}
+		i := s.hash >> 16 & mask
+		for x.slots[i].id != 0 {
+			i = (i + 1) & mask
+		}
+		x.slots[i] = s
+	}
+}
+
+// codes remembers the groups of a dictionary's entries, plus one; 0 is not
+// known yet.
+type codes struct {
+	dict   *column.Vector
+	groups []uint32
+}
+
+func (c *codes) bytes() int64 { return int64(4 * cap(c.groups)) }
+
+// of returns the groups of the vector's dictionary, nil where it has none.
+func (c *codes) of(v *column.Vector) []uint32 {
+	if v.Dict == nil || len(v.Codes) < v.Len() {
+		return nil
+	}
+	if c.dict != v.Dict {
+		c.dict = v.Dict
+		c.groups = append(c.groups[:0], make([]uint32, v.Dict.Len())...)
+	}
+	return c.groups
+}
