@@ -1,5 +1,16 @@
 // Package app is deltad's command line. Programs that bring combine fns of
-// their own call Main with them.
+// their own call Main with them:
+//
+//	func main() {
+//		os.Exit(app.Main(app.Options{
+//			Args: os.Args[1:], Stdout: os.Stdout, Stderr: os.Stderr,
+//			Combiners: []app.Combiner{{Builder: mine.Builder()}},
+//		}))
+//	}
+//
+// Such a program is deltad with more combine fns: every command knows them,
+// and none runs if one of them is not lawful. See Combiner, docs/combiners.md
+// and cmd/deltad/examples.
 //
 // What every command promises: results on stdout, in text or with -o json
 // alone; logs and progress on stderr. Exit codes: 0 done (also idle), 1
@@ -38,8 +49,9 @@ const (
 type Options struct {
 	Args           []string
 	Stdout, Stderr io.Writer
-	// Combiners are added to the built-in combine fns, by name.
-	Combiners map[string]combine.Builder
+	// Combiners are combine fns of the program's own, beside the built-in
+	// ones. They are checked before any command runs.
+	Combiners []Combiner
 }
 
 // Main runs one command line and returns the exit code. The first SIGINT or
@@ -54,15 +66,17 @@ func Main(o Options) int {
 // Run is Main without signals.
 func Run(ctx context.Context, o Options) int {
 	out := &results{w: o.Stdout}
-	c := &cli{out: out, errs: o.Stderr, fns: combine.Builtins()}
-	for name, b := range o.Combiners {
-		c.fns[name] = b
+	c := &cli{out: out, errs: o.Stderr}
+	var err error
+	if c.fns, err = register(o.Combiners); err != nil {
+		fmt.Fprintln(o.Stderr, "deltad:", err)
+		return exitUsage
 	}
 	root := c.root()
 	root.SetArgs(o.Args)
 	root.SetOut(out)
 	root.SetErr(o.Stderr)
-	err := root.ExecuteContext(ctx)
+	err = root.ExecuteContext(ctx)
 	if err == nil && out.err != nil {
 		err = failed(fmt.Errorf("write the result: %w", out.err))
 	}

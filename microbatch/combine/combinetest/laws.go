@@ -132,7 +132,7 @@ func (d dealing) String() string {
 	return strings.Join(parts, " ")
 }
 
-func parts(rec Records, k int, rng *rand.Rand) []Records { return deal(rec, k, rng).parts }
+func halves(rec Records, seed uint64) []Records { return deal(rec, 2, newRng(seed)).parts }
 
 func newRng(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
@@ -224,7 +224,7 @@ func checkRoundtrip(fn combine.Fn, rec Records, _ uint64) *difference {
 // checkStored mixes live and stored: records on top of a merged accumulator,
 // and an accumulator merged into live records.
 func checkStored(fn combine.Fn, rec Records, seed uint64) *difference {
-	p := parts(rec, 2, newRng(seed))
+	p := halves(rec, seed)
 	want := accOf(fn, rec)
 	live, err := lift(fn, p[0])
 	if err == nil {
@@ -248,7 +248,7 @@ func checkStored(fn combine.Fn, rec Records, seed uint64) *difference {
 }
 
 func checkPure(fn combine.Fn, rec Records, seed uint64) *difference {
-	p := parts(rec, 2, newRng(seed))
+	p := halves(rec, seed)
 	a, b := accOf(fn, p[0]), accOf(fn, p[1])
 	col := fn.NewColumn()
 	col.Grow(1)
@@ -269,7 +269,7 @@ func checkPure(fn combine.Fn, rec Records, seed uint64) *difference {
 }
 
 func checkClass(fn combine.Fn, rec Records, seed uint64) *difference {
-	p := parts(rec, 2, newRng(seed))
+	p := halves(rec, seed)
 	a, b := accOf(fn, p[0]), accOf(fn, p[1])
 	switch fn.Class() {
 	case combine.Semilattice:
@@ -397,7 +397,7 @@ func checkExtract(fn combine.Fn, rec Records, seed uint64) *difference {
 	}
 	stored := fn.NewColumn()
 	stored.Grow(1)
-	for _, p := range parts(rec, 2, newRng(seed)) {
+	for _, p := range halves(rec, seed) {
 		if err := stored.Merge(0, accOf(fn, p)); err != nil {
 			return wrong("%v", err)
 		}
