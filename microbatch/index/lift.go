@@ -1,14 +1,13 @@
 package index
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/table"
-	"github.com/deltad/deltad/microbatch/tuple"
 )
 
 // BadRow is a record that cannot be indexed. Row counts from 0 within the
@@ -42,11 +41,16 @@ type Lifter struct {
 
 	// scratch, per batch
 	rows   []int32
+	all    []int32 // 0, 1, 2 and so on
 	alive  []int32
 	sub    []int32
 	times  *column.Vector
+	own    *column.Vector // times that no column of the batch has as they are
 	dead   []tri
+	flags  *column.Vector // dead as the register's argument
 	keys   []*column.Vector
+	keysAt []int
+	timeAt int // the event time's column, or -1
 	groups []uint32
 	order  recordOrder
 }
@@ -97,7 +101,16 @@ const (
 // NewLifter returns a lifter into t, which has the program's Shape, for
 // records of the partition that starts at start.
 func (b *Bound) NewLifter(t *table.Table, start time.Time) (*Lifter, error) {
-	l := &Lifter{bound: b, table: t, times: column.New(column.Of(column.Timestamp))}
+	l := &Lifter{bound: b, table: t, own: column.New(column.Of(column.Timestamp)), flags: &column.Vector{}, timeAt: -1}
+	if b.program.deletes != nil {
+		l.flags = column.New(column.Of(column.Bool))
+	}
+	if c := b.program.spec.EventTime.Column; c != "" {
+		l.timeAt = b.program.column(c)
+	}
+	for _, k := range b.program.spec.Key {
+		l.keysAt = append(l.keysAt, b.program.column(k))
+	}
 	l.start = *column.New(column.Of(column.Timestamp))
 	l.start.AppendTimestamp(start.Unix(), int32(start.Nanosecond()))
 	var err error
@@ -183,13 +196,47 @@ func (l *Lifter) filter(e *expression) (*compiled, []int, error) {
 // Add lifts one batch, whose columns are Columns() in order; first is the
 // number of its first row within the object. An error names the row.
 func (l *Lifter) Add(batch *column.Batch, first int64) (Stats, error) {
-	var st Stats
-	l.rows, l.dead = l.rows[:0], l.dead[:0]
-	l.times.Reset()
+	for n := len(l.all); n < batch.Len; n++ {
+		l.all = append(l.all, int32(n))
+	}
+	l.dead = append(l.dead[:0], make([]tri, batch.Len)...)
+	good := l.readTimes(batch)
+	st, err := l.pick(batch, first, good)
+	if err != nil || len(l.rows) == 0 {
+		return st, err
+	}
+	if l.times.Valid != nil || l.times.Type.Kind == column.Null {
+		for _, i := range l.rows {
+			if l.times.Null(int(i)) {
+				st.NullEventTime++
+			}
+		}
+	}
+	if err := l.group(batch); err != nil {
+		return st, err
+	}
+	l.order.reset(l, batch)
+	return st, l.fold(batch)
+}
+
+// pick sets rows to the records that count. good says that all event times are
+// in times, else they are read here, record by record.
+func (l *Lifter) pick(batch *column.Batch, first int64, good bool) (st Stats, err error) {
+	if good && l.where == nil && l.deletes == nil && !l.nullKeys(batch) {
+		l.rows = append(l.rows[:0], l.all[:batch.Len]...)
+		return Stats{Rows: int64(batch.Len)}, nil
+	}
+	l.rows = l.rows[:0]
 	for i := range batch.Len {
-		keep, why, err := l.judge(batch, i)
-		if err != nil {
-			return st, fmt.Errorf("row %d: %w", first+int64(i)+1, err)
+		why := ""
+		if !good {
+			why = l.eventTime(batch, i)
+		}
+		keep := false
+		if why == "" {
+			if keep, why, err = l.judge(batch, i); err != nil {
+				return st, fmt.Errorf("row %d: %w", first+int64(i)+1, err)
+			}
 		}
 		switch {
 		case why != "" && l.Reject == nil:
@@ -200,31 +247,26 @@ func (l *Lifter) Add(batch *column.Batch, first int64) (Stats, error) {
 		case keep:
 			l.rows = append(l.rows, int32(i))
 			st.Rows++
-			if l.times.Null(i) {
-				st.NullEventTime++
-			}
 		default:
 			st.Filtered++
 		}
 	}
-	if len(l.rows) == 0 {
-		return st, nil
-	}
-	if err := l.group(batch); err != nil {
-		return st, err
-	}
-	l.order.reset(l, batch)
-	return st, l.fold(batch)
+	return st, nil
 }
 
-// judge decides on one record: keep it, leave it out, or why it is bad. It
-// appends the record's event time and its delete verdict either way.
-func (l *Lifter) judge(batch *column.Batch, i int) (keep bool, why string, err error) {
-	why = l.eventTime(batch, i)
-	l.dead = append(l.dead, unsaid)
-	if why != "" {
-		return false, why, nil
+// nullKeys says whether a key column may have nulls.
+func (l *Lifter) nullKeys(batch *column.Batch) bool {
+	for _, k := range l.keysAt {
+		if v := batch.Columns[k]; v.Valid != nil || v.Type.Kind == column.Null {
+			return true
+		}
 	}
+	return false
+}
+
+// judge decides on one record whose event time can be read: keep it, leave it
+// out, or why it is bad. It sets its delete verdict.
+func (l *Lifter) judge(batch *column.Batch, i int) (keep bool, why string, err error) {
 	if l.where != nil {
 		set(l.where, l.whereAt, batch, i)
 		yes, _, err := l.where.truth()
@@ -235,9 +277,9 @@ func (l *Lifter) judge(batch *column.Batch, i int) (keep bool, why string, err e
 			return false, "", nil
 		}
 	}
-	for _, k := range l.bound.program.spec.Key {
-		if batch.Columns[l.bound.program.column(k)].Null(i) {
-			return false, fmt.Sprintf("key column %s is null", k), nil
+	for n, k := range l.keysAt {
+		if batch.Columns[k].Null(i) {
+			return false, fmt.Sprintf("key column %s is null", l.bound.program.spec.Key[n]), nil
 		}
 	}
 	if l.deletes != nil {
@@ -262,62 +304,11 @@ func set(c *compiled, at []int, batch *column.Batch, row int) {
 	}
 }
 
-// eventTime appends the record's event time to times, or says why it is bad.
-func (l *Lifter) eventTime(batch *column.Batch, i int) (why string) {
-	et := l.bound.program.spec.EventTime
-	if et.Column == "" {
-		l.times.AppendTimestamp(l.start.Ints[0], l.start.Nanos[0])
-		return ""
-	}
-	v := batch.Columns[l.bound.program.column(et.Column)]
-	if v.Null(i) {
-		l.times.AppendNull()
-		return ""
-	}
-	seconds, nanos, err := instant(v, i, et.Unit)
-	if err != nil {
-		l.times.AppendNull()
-		return fmt.Sprintf("event time %s: %v", et.Column, err)
-	}
-	l.times.AppendTimestamp(seconds, nanos)
-	return ""
-}
-
-// instant reads a value as an event time.
-func instant(v *column.Vector, i int, unit string) (seconds int64, nanos int32, err error) {
-	switch {
-	case v.Type.Kind == column.Timestamp:
-		return v.Ints[i], v.Nanos[i], nil
-	case v.Type.Kind == column.Date:
-		return v.Ints[i] * 86400, 0, nil
-	case v.Type.Kind == column.String:
-		t, err := time.Parse(time.RFC3339Nano, v.Strings[i])
-		if err != nil {
-			return 0, 0, fmt.Errorf("%.40q is not an RFC 3339 time", v.Strings[i])
-		}
-		return t.Unix(), int32(t.Nanosecond()), nil
-	case v.Type.IsInt() && unit != "":
-		per, ok := map[string]int64{"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit]
-		if !ok {
-			return 0, 0, fmt.Errorf("unit %q is none of s, ms, us, ns", unit)
-		}
-		n := v.Ints[i]
-		seconds, rest := n/per, n%per
-		if rest < 0 {
-			seconds, rest = seconds-1, rest+per
-		}
-		return seconds, int32(rest * (1e9 / per)), nil
-	case v.Type.IsInt():
-		return 0, 0, errors.New("an integer needs a unit: event_time: {column: …, unit: s, ms, us or ns}")
-	}
-	return 0, 0, fmt.Errorf("a %s is not a time", v.Type)
-}
-
 // group gives each selected row the group of its key.
 func (l *Lifter) group(batch *column.Batch) error {
 	l.keys = l.keys[:0]
-	for _, k := range l.bound.program.spec.Key {
-		l.keys = append(l.keys, batch.Columns[l.bound.program.column(k)])
+	for _, k := range l.keysAt {
+		l.keys = append(l.keys, batch.Columns[k])
 	}
 	l.groups = append(l.groups[:0], make([]uint32, batch.Len)...)
 	return l.table.Groups(l.keys, l.rows, l.groups)
@@ -331,11 +322,9 @@ func (l *Lifter) fold(batch *column.Batch) error {
 	if err := columns[0].Add(&in); err != nil {
 		return err
 	}
-	l.alive = l.alive[:0]
-	for _, i := range l.rows {
-		if l.dead[i] != removes {
-			l.alive = append(l.alive, i)
-		}
+	l.alive = append(l.alive[:0], l.rows...)
+	if l.deletes != nil {
+		l.alive = slices.DeleteFunc(l.alive, func(i int32) bool { return l.dead[i] == removes })
 	}
 	for n := range l.fields {
 		in.Rows, in.Args = l.alive, in.Args[:0]
@@ -379,41 +368,16 @@ func (l *Lifter) foldField(f *lifted, into combine.Column, batch *column.Batch, 
 }
 
 // verdicts are the delete verdicts as the register's argument: a nullable
-// boolean per record.
+// boolean per record, or a column of nulls where nothing deletes.
 func (l *Lifter) verdicts() *column.Vector {
-	v := column.New(column.Of(column.Bool))
-	for _, d := range l.dead {
-		if d == unsaid {
-			v.AppendNull()
-		} else {
-			v.AppendBool(d == removes)
+	v, n := l.flags, len(l.dead)
+	if l.deletes != nil {
+		v.Bools = append(v.Bools[:0], make([]bool, n)...)
+		v.Valid = append(v.Valid[:0], make([]bool, n)...)
+		for i, d := range l.dead {
+			v.Bools[i], v.Valid[i] = d == removes, d != unsaid
 		}
 	}
+	v.SetLen(n)
 	return v
-}
-
-// recordOrder ranks the records of a batch; see invariant 1.
-type recordOrder struct {
-	lifter *Lifter
-	batch  *column.Batch
-	ranks  [][]byte
-	record []byte
-}
-
-func (o *recordOrder) reset(l *Lifter, batch *column.Batch) {
-	o.lifter, o.batch = l, batch
-	o.ranks = append(o.ranks[:0], make([][]byte, batch.Len)...)
-}
-
-// Rank implements combine.Order; it makes each rank once.
-func (o *recordOrder) Rank(i int) []byte {
-	if o.ranks[i] != nil {
-		return o.ranks[i]
-	}
-	o.record = o.record[:0]
-	for _, v := range o.batch.Columns {
-		o.record = tuple.Append(o.record, v, i)
-	}
-	o.ranks[i] = combine.AppendRank(nil, o.lifter.times, i, o.lifter.dead[i] == removes, o.record)
-	return o.ranks[i]
 }

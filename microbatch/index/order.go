@@ -1,0 +1,56 @@
+package index
+
+import (
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/combine"
+	"github.com/deltad/deltad/microbatch/tuple"
+)
+
+// recordOrder ranks the records of a batch; see invariant 1. It makes what it
+// is asked for, and that once.
+type recordOrder struct {
+	lifter *Lifter
+	batch  *column.Batch
+	heads  []combine.Head
+	ranks  []place // size 0: not made
+	buf    []byte  // the ranks
+}
+
+// place is where in buf a rank stands.
+type place struct{ off, size int }
+
+func (o *recordOrder) reset(l *Lifter, batch *column.Batch) {
+	o.lifter, o.batch = l, batch
+	o.heads, o.ranks, o.buf = o.heads[:0], o.ranks[:0], o.buf[:0]
+}
+
+// Rank implements combine.Order.
+func (o *recordOrder) Rank(i int) []byte {
+	if len(o.ranks) == 0 {
+		o.ranks = append(o.ranks, make([]place, o.batch.Len)...)
+	}
+	p := &o.ranks[i]
+	if p.size == 0 {
+		p.off = len(o.buf)
+		o.buf = combine.AppendRank(o.buf, o.lifter.times, i, o.lifter.dead[i] == removes, nil)
+		o.buf = tuple.AppendRow(o.buf, o.batch.Columns, i)
+		p.size = len(o.buf) - p.off
+	}
+	return o.buf[p.off : p.off+p.size]
+}
+
+// Heads implements combine.Headed.
+func (o *recordOrder) Heads() []combine.Head {
+	if len(o.heads) > 0 {
+		return o.heads
+	}
+	times, dead := o.lifter.times, o.lifter.dead
+	for i := range o.batch.Len {
+		if times.Null(i) {
+			o.heads = append(o.heads, combine.NullHead(dead[i] == removes))
+		} else {
+			o.heads = append(o.heads, combine.HeadAt(times.Ints[i], times.Nanos[i], dead[i] == removes))
+		}
+	}
+	return o.heads
+}
