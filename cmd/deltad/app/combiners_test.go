@@ -305,6 +305,62 @@ func (r *rig) replace(old, now string) {
 	}
 }
 
+// TestOwnFnOfAnotherVersionPublishesAnew: an accumulator of other bytes is
+// another one, though no line of the configuration changed.
+func TestOwnFnOfAnotherVersionPublishesAnew(t *testing.T) {
+	r := newRig(t)
+	r.replace("clicks: {sum: clicks, over: 10m}", "word: {shortest: word}")
+	config := filepath.Join(r.dir, "deltad.yaml")
+	r.record(1, "a.ndjson", `{"item":"x","word":"one"}`)
+	next := shortest()
+	next.id = "2"
+	for i, tt := range []struct {
+		fn   simple
+		want string
+	}{{shortest(), "advanced"}, {shortest(), "idle"}, {next, "refined"}, {next, "idle"}} {
+		code, out, errs := run(t, own(tt.fn), "run", "--once", "-o", "json", "-c", config, "--log-level", "error")
+		if code != 0 || !strings.Contains(out, `"outcome":"`+tt.want+`"`) {
+			t.Errorf("run %d: exit %d, want %s: %s%s", i+1, code, tt.want, out, errs)
+		}
+	}
+}
+
+// TestOwnFnOfAnotherVersionOverABase: the accumulators of the base are of the
+// fn before, so runs fail and say so until a base is built with the fn of now.
+func TestOwnFnOfAnotherVersionOverABase(t *testing.T) {
+	r := ownRig(t)
+	config := filepath.Join(r.dir, "deltad.yaml")
+	fn := shortest()
+	do := func(want int, args ...string) string {
+		t.Helper()
+		code, out, errs := run(t, own(fn), append(args, "-c", config, "--log-level", "error")...)
+		if code != want {
+			t.Fatalf("deltad %v: exit %d, want %d: %s%s", args, code, want, out, errs)
+		}
+		return out + errs
+	}
+	r.record(1, "a.ndjson", `{"item":"x","clicks":1,"word":"word"}`)
+	do(0, "run", "--once")
+	do(0, "rebuild")
+	do(0, "base", "promote")
+	r.record(2, "a.ndjson", `{"item":"x","clicks":1,"word":"words"}`)
+	do(0, "run", "--once")
+	fn.id = "2"
+	r.record(3, "a.ndjson", `{"item":"x","clicks":1,"word":"wordy"}`)
+	if e := do(1, "run", "--once"); !strings.Contains(e, "run has fn shortest(string)/1, want fn shortest(string)/2") {
+		t.Errorf("over a base of the fn before: %s", e)
+	}
+	if doc := do(0, "get", "x"); !strings.Contains(doc, `"all":2`) {
+		t.Errorf("readers lost what they had: %s", doc)
+	}
+	do(0, "rebuild")
+	do(0, "base", "promote")
+	do(0, "run", "--once")
+	if doc := do(0, "get", "x"); !strings.Contains(doc, `"all":3,"word":"word"`) {
+		t.Errorf("after a rebuild: %s", doc)
+	}
+}
+
 // TestEveryCommandKnowsOwnFns runs a pipeline with one through its life.
 func TestEveryCommandKnowsOwnFns(t *testing.T) {
 	r := ownRig(t)

@@ -106,7 +106,7 @@ func Compile(c *configs.Pipeline, fns map[string]combine.Builder) (*index.Progra
 
 // openPipe opens a pipeline's stores. It sends nothing.
 func (a *App) openPipe(ctx context.Context, c *configs.Pipeline) (*Pipe, error) {
-	p := &Pipe{Config: c, Hash: configs.Hash(c), metrics: a.Metrics}
+	p := &Pipe{Config: c, Hash: hashOf(c, a.options.Combiners), metrics: a.Metrics}
 	var err error
 	if p.Raw, err = a.openStore(ctx, c.Source.URL, c.Source.S3, s3.Options{}); err != nil {
 		return nil, fmt.Errorf("pipelines.%s.source.url: %w", c.Name, err)
