@@ -2,6 +2,7 @@ package window
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"time"
 
@@ -38,6 +39,10 @@ type Base struct {
 	Join index.Join
 }
 
+// ErrUnreadable is an accumulator of a slice or a base that cannot be read or
+// merged, although it was written to be.
+var ErrUnreadable = errors.New("merge slices")
+
 // Documents are what a fold emits, in key order: documents and the keys of
 // tombstones. They are reused between calls.
 type Documents struct {
@@ -53,13 +58,19 @@ type Documents struct {
 // and a pure function of slices and base: the order of the slices does not
 // matter.
 func Fold(bound *index.Bound, slices []Source, base *Base, n time.Time, emit func(Documents) error) error {
+	return FoldSampled(bound, slices, base, n, nil, emit)
+}
+
+// FoldSampled is Fold that offers its keys to a sampler, for Canary.
+func FoldSampled(bound *index.Bound, slices []Source, base *Base, n time.Time, sampler *Sampler, emit func(Documents) error) error {
 	f, err := newFolder(bound, slices, base, n)
 	if err != nil {
 		return err
 	}
+	f.sampler = sampler
 	for f.merger.Next() {
 		if err := f.add(); err != nil {
-			return err
+			return fmt.Errorf("%w: %w", ErrUnreadable, err)
 		}
 		if len(f.keys) == foldBlock {
 			if err := f.flush(emit); err != nil {
@@ -68,13 +79,14 @@ func Fold(bound *index.Bound, slices []Source, base *Base, n time.Time, emit fun
 		}
 	}
 	if err := f.merger.Err(); err != nil {
-		return fmt.Errorf("merge slices: %w", err)
+		return fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	return f.flush(emit)
 }
 
 type folder struct {
 	merger    *table.Merger
+	sampler   *Sampler
 	inside    [][]bool // by slice and fn
 	named     []bool   // by slice: it only names keys, or has what the base read
 	columns   []combine.Column
@@ -106,20 +118,26 @@ func newFolder(bound *index.Bound, slices []Source, base *Base, n time.Time) (*f
 	cursors := make([]table.Cursor, len(slices))
 	for i, s := range slices {
 		cursors[i] = s.Run.Cursor()
-		inside := make([]bool, len(overs))
-		for j, over := range overs {
-			switch {
-			case over != 0:
-				inside[j] = s.Windowed && s.Start.After(n.Add(-time.Duration(over)))
-			case pending == nil || !pending[j]:
-				inside[j] = s.All
-			}
-		}
-		f.inside = append(f.inside, inside)
+		f.inside = append(f.inside, s.inside(overs, pending, n))
 		f.named = append(f.named, !s.All && !s.Windowed || base != nil && s.Read)
 	}
 	f.merger = table.Merge(cursors)
 	return f, nil
+}
+
+// inside says for each fn whether the source feeds it in a window that ends at
+// n, where fns are pending that a base does not have (nil for none).
+func (s Source) inside(overs []int64, pending []bool, n time.Time) []bool {
+	out := make([]bool, len(overs))
+	for j, over := range overs {
+		switch {
+		case over != 0:
+			out[j] = s.Windowed && s.Start.After(n.Add(-time.Duration(over)))
+		case pending == nil || !pending[j]:
+			out[j] = s.All
+		}
+	}
+	return out
 }
 
 // add folds the merger's key as the next group of the block.
@@ -154,6 +172,7 @@ func (f *folder) add() error {
 			}
 		}
 	}
+	f.sampler.Offer(key, f.columns, g, there || len(f.merger.Holders()) > 1)
 	return nil
 }
 

@@ -1,0 +1,267 @@
+package window
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/deltad/deltad/microbatch/combine"
+	"github.com/deltad/deltad/microbatch/index"
+	"github.com/deltad/deltad/microbatch/table"
+)
+
+// The canary. Every run folds some keys a second time, another way, and
+// compares the bytes: a combine fn that is no commutative monoid, a folded
+// state that has gone wrong and memory that changed by itself have no other
+// witness before somebody reads a wrong document.
+//
+// A Sampler picks the keys while a fold goes by, without a pass of its own, and
+// keeps the accumulators that the fold has come to. Canary then looks the keys
+// up in the leaves, the slices themselves, and folds them from the newest slice
+// to the oldest in a balanced tree, through encoded accumulators at each node,
+// the base last. A fold that goes through the slices in their order, or from
+// what an earlier run has left, shares nothing with it but the leaves. What is
+// wrong in a leaf is wrong both ways: that is for `deltad verify`, which reads
+// the objects again.
+
+// Sample is a key and what a fold made of it.
+type Sample struct {
+	Key []byte
+	// Accs are the accumulators by fn of Shape; no bytes are the identity.
+	Accs [][]byte
+}
+
+// Difference says that two folds of one key did not come to the same bytes. One
+// is what the run's fold has, Other what the canary has.
+type Difference struct {
+	Key        []byte
+	KeyText    string
+	Field      string
+	TypeID     string
+	One, Other []byte
+	// Refused is why the canary could not fold at all: an accumulator that the
+	// fn made itself, or that the run's fold took, is none to it. Other is empty
+	// then.
+	Refused error
+}
+
+func (d *Difference) Error() string {
+	s := fmt.Sprintf("canary: key %s, %s (%s): one fold makes %s", d.KeyText, d.Field, d.TypeID, d.excerpt(d.One))
+	if d.Refused != nil {
+		return s + ", the other none: " + d.Refused.Error()
+	}
+	return s + ", the other " + d.excerpt(d.Other)
+}
+
+// Unwrap is why there is no other fold.
+func (d *Difference) Unwrap() error { return d.Refused }
+
+// excerptBytes are shown of an accumulator, from a little before the first
+// difference.
+const excerptBytes = 48
+
+func (d *Difference) excerpt(acc []byte) string {
+	if len(acc) <= excerptBytes {
+		return fmt.Sprintf("%d bytes %x", len(acc), acc)
+	}
+	from := 0
+	for from < min(len(d.One), len(d.Other)) && d.One[from] == d.Other[from] {
+		from++
+	}
+	from = max(0, min(from-8, len(acc)-excerptBytes))
+	return fmt.Sprintf("%d bytes, from %d on %x…", len(acc), from, acc[from:from+excerptBytes])
+}
+
+// Canary folds the sampled keys again from the slices and the base that a fold
+// at n was made of, and compares. A *Difference is what it found; any other
+// error is ErrUnreadable: the slices or the base could not be read. It holds a block
+// per slice, and sorts samples by key.
+func Canary(bound *index.Bound, slices []Source, base *Base, n time.Time, samples []Sample) error {
+	if len(samples) == 0 {
+		return nil
+	}
+	sortSamples(samples)
+	c := newCanary(bound, slices, base, n)
+	for _, s := range samples {
+		if err := c.check(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sortSamples(samples []Sample) {
+	slices.SortFunc(samples, func(a, b Sample) int { return bytes.Compare(a.Key, b.Key) })
+}
+
+// canary folds keys in ascending order.
+type canary struct {
+	bound  *index.Bound
+	fns    []combine.Fn
+	leaves []leaf // from the last slice to the first
+	base   *leaf
+	join   index.Join
+	trees  []tree // by fn
+}
+
+func newCanary(bound *index.Bound, sources []Source, base *Base, n time.Time) *canary {
+	c := &canary{bound: bound, fns: bound.Shape().Fns}
+	var pending []bool
+	if base != nil {
+		c.base, c.join, pending = &leaf{cursor: base.Run.Cursor()}, base.Join, base.Join.Pending
+	}
+	for _, s := range slices.Backward(sources) {
+		if inside := s.inside(bound.Overs(), pending, n); slices.Contains(inside, true) { // the others only name keys
+			c.leaves = append(c.leaves, leaf{cursor: s.Run.Cursor(), inside: inside})
+		}
+	}
+	for _, fn := range c.fns {
+		c.trees = append(c.trees, tree{col: fn.NewColumn()})
+	}
+	return c
+}
+
+// check folds one key and compares.
+func (c *canary) check(s Sample) error {
+	for i := range c.leaves {
+		l := &c.leaves[i]
+		there, err := l.seek(s.Key)
+		if err != nil {
+			return fmt.Errorf("%w: canary: read a slice again: %w", ErrUnreadable, err)
+		}
+		if !there {
+			continue
+		}
+		for j := range c.trees {
+			if l.inside[j] {
+				c.trees[j].add(l.cursor.Acc(j))
+			}
+		}
+	}
+	based := false
+	if c.base != nil {
+		var err error
+		if based, err = c.base.seek(s.Key); err != nil {
+			return fmt.Errorf("%w: canary: read the base's accumulators again: %w", ErrUnreadable, err)
+		}
+	}
+	for j := range c.trees {
+		t := &c.trees[j]
+		t.close()
+		if based && c.join.At[j] >= 0 {
+			t.last(c.base.cursor.Acc(c.join.At[j]))
+		}
+		other, err := t.take()
+		if err == nil && bytes.Equal(s.Accs[j], other) {
+			continue
+		}
+		return &Difference{
+			Key: bytes.Clone(s.Key), KeyText: keyText(c.bound, s.Key), Field: fieldOf(c.bound, j), TypeID: c.fns[j].TypeID(),
+			One: bytes.Clone(s.Accs[j]), Other: bytes.Clone(other), Refused: err,
+		}
+	}
+	return nil
+}
+
+// leaf is a cursor that is asked for ascending keys.
+type leaf struct {
+	cursor *table.RunCursor
+	inside []bool // by fn
+	on     bool   // the cursor is on a row
+	ended  bool   // no row is left
+}
+
+// seek says whether the run has the key, and leaves the cursor on it.
+func (l *leaf) seek(key []byte) (bool, error) {
+	if !l.ended && (!l.on || bytes.Compare(l.cursor.Key(), key) < 0) {
+		l.cursor.Seek(key)
+		l.on = l.cursor.Next()
+		l.ended = !l.on
+		if err := l.cursor.Err(); err != nil {
+			return false, err
+		}
+	}
+	return l.on && bytes.Equal(l.cursor.Key(), key), nil
+}
+
+// tree merges accumulators pairwise: those of as many leaves with one another,
+// so that the tree is balanced and no more than one is held of each height.
+type tree struct {
+	col   combine.Column
+	nodes []node
+	spare [][]byte
+	err   error
+}
+
+type node struct {
+	height int
+	acc    []byte
+}
+
+// add takes the accumulator of the next leaf.
+func (t *tree) add(acc []byte) {
+	if len(acc) == 0 || t.err != nil {
+		return
+	}
+	t.nodes = append(t.nodes, node{acc: append(t.buffer(), acc...)})
+	for n := len(t.nodes); n > 1 && t.nodes[n-1].height == t.nodes[n-2].height; n = len(t.nodes) {
+		t.join()
+	}
+}
+
+// close merges the trees that are left, the smallest first.
+func (t *tree) close() {
+	for len(t.nodes) > 1 {
+		t.join()
+	}
+}
+
+// last merges an accumulator into what the closed tree has.
+func (t *tree) last(acc []byte) {
+	t.add(acc)
+	t.close()
+}
+
+// join merges the last two nodes, the later one first.
+func (t *tree) join() {
+	n := len(t.nodes)
+	a, b := &t.nodes[n-2], t.nodes[n-1]
+	t.nodes = t.nodes[:n-1]
+	a.height = max(a.height, b.height) + 1
+	if t.err == nil {
+		t.col.Reset()
+		t.col.Grow(1)
+		if t.err = t.col.Merge(0, b.acc); t.err == nil {
+			t.err = t.col.Merge(0, a.acc)
+		}
+		if t.err == nil {
+			a.acc = t.col.AppendAcc(a.acc[:0], 0)
+		}
+	}
+	t.spare = append(t.spare, b.acc[:0])
+}
+
+// take returns the accumulator at the root, valid until the next add, and
+// empties the tree.
+func (t *tree) take() (acc []byte, err error) {
+	for _, n := range t.nodes {
+		acc = n.acc
+		t.spare = append(t.spare, n.acc[:0])
+	}
+	if err, t.err = t.err, nil; err != nil {
+		acc = nil
+	}
+	t.nodes = t.nodes[:0]
+	return acc, err
+}
+
+func (t *tree) buffer() []byte {
+	n := len(t.spare)
+	if n == 0 {
+		return nil
+	}
+	b := t.spare[n-1]
+	t.spare = t.spare[:n-1]
+	return b
+}
