@@ -7,7 +7,7 @@ import (
 
 // OutputFormat is the number of the format in which panes are written. It is
 // part of every Hash: raising it makes each pipeline publish anew.
-const OutputFormat = 1
+const OutputFormat = 2
 
 // Config is a whole configuration file. A Config that Load returned has its
 // defaults filled in; whether it obeys the rules is for Validate to say.

@@ -31,7 +31,7 @@ pipelines:
 // The hash is written into manifests: the one of a known configuration must
 // not change unless OutputFormat does.
 func TestHashIsStable(t *testing.T) {
-	const want = "28b880c33c3d2ce988ddd16b67407f4f0ba15bf6a2d7c3c1c9efc76a845a6e69"
+	const want = "761173a2aacf30ac5d64ae560d2209509a17cbe885908eebb8e28b4b5e362646"
 	if got := Hash(read(t, hashText).Pipelines[0]); got != want {
 		t.Errorf("got %s of\n%s", got, canonical(read(t, hashText).Pipelines[0]))
 	}
@@ -145,7 +145,7 @@ func TestHashDoesNotDependOnTheOrderOfKeys(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, pipeline)
 		}
-		const want = "1f421ec055495834f1ed8271ebb6b397ef2542be93f673e73dafece4bc21ba06"
+		const want = "4de46c00a403fb290bcb055c779598ae096ece6a478fb3b6cb06133dcfeb15ce"
 		if got := Hash(c.Pipelines[0]); got != want {
 			t.Fatalf("got %s of\n%s", got, canonical(c.Pipelines[0]))
 		}

@@ -169,6 +169,31 @@ func CompareKeys(fields []column.Field, a *column.Batch, i int, b *column.Batch,
 	return 0
 }
 
+// unordered is the first of rows i+1 to j whose key does not come after that of the row before it, or less than 0.
+func unordered(fields []column.Field, b *column.Batch, i, j int) int {
+	first := 0
+	for !fields[first].Key {
+		first++
+	}
+	v := b.Columns[first]
+	for k := i + 1; k < j; k++ {
+		switch v.Type.Kind {
+		case column.Int32, column.Int64:
+			if v.Ints[k-1] < v.Ints[k] {
+				continue
+			}
+		case column.String, column.Bytes:
+			if v.Strings[k-1] < v.Strings[k] {
+				continue
+			}
+		}
+		if CompareKeys(fields, b, k-1, b, k) >= 0 {
+			return k
+		}
+	}
+	return -1
+}
+
 func compare(a *column.Vector, i int, b *column.Vector, j int) int {
 	switch a.Type.Kind {
 	case column.Bool:

@@ -261,5 +261,5 @@ func decimalNode(precision, scale int) pq.Node {
 	case precision <= 18:
 		return pq.Encoded(pq.Decimal(scale, precision, pq.Int64Type), &pq.DeltaBinaryPacked)
 	}
-	return wideDecimalNode(precision, scale)
+	return pq.Decimal(scale, precision, pq.FixedLenByteArrayType(wide))
 }

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	pq "github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress/zstd"
-
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/sink"
 )
@@ -65,19 +62,18 @@ func (p Part) File(key string) sink.File {
 type Writer struct {
 	o      Options
 	size   sizes
-	schema *pq.Schema
-	config []pq.WriterOption
+	layout *layout
 	cols   []*shredder
 	leaves []*leaf
+	pager  *pager        // once there is a document
 	last   *column.Batch // key columns of the row before, or no row
 
-	out     *output
-	file    *pq.Writer //nolint:staticcheck // the generic writer wants a Go type; columns are written without rows here
-	columns []*pq.ColumnWriter
-	part    Part
-	page    struct{ rows, weight int }
-	group   struct{ rows, weight int }
-	parts   []Part
+	out   *output
+	file  *file
+	part  Part
+	page  struct{ rows, weight int }
+	group struct{ rows, weight int }
+	parts []Part
 }
 
 // NewWriter returns a writer; it does no I/O.
@@ -88,55 +84,50 @@ func NewWriter(o Options) (*Writer, error) {
 	if o.Spool == nil {
 		o.Spool = func() Spool { return &memory{} }
 	}
-	w := &Writer{o: o, size: formatSizes(), schema: pq.NewSchema("document", groupOf(o.Fields)), last: column.NewBatch(o.Fields)}
-	var sorting []pq.SortingColumn
-	var blooms []pq.BloomFilterColumn
-	for _, f := range o.Fields {
-		w.cols = append(w.cols, newShredder(f, "", 0, 0, &w.leaves))
-		if f.Key {
-			sorting = append(sorting, pq.Ascending(f.Name))
-			if f.Type.Kind != column.Bool { // two values need no filter, and the format has none for them
-				blooms = append(blooms, pq.SplitBlockFilter(bloomBits, f.Name))
-			}
-		}
-	}
-	w.config = []pq.WriterOption{
-		w.schema,
-		pq.CreatedBy("deltad", "1", "1"), // no version: an upgrade must not change bytes
-		pq.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
-		pq.DataPageVersion(1),
-		pq.PageBufferSize(64 << 10),
-		pq.BloomFilters(blooms...),
-		pq.SortingWriterConfig(pq.SortingColumns(sorting...)),
-	}
+	w := &Writer{o: o, size: formatSizes(), last: column.NewBatch(o.Fields)}
+	w.cols, w.leaves = newShredders(o.Fields)
+	w.layout = newLayout(o.Fields, w.leaves)
 	return w, nil
 }
 
 // Write adds the rows of a batch, whose columns are those of Options.Fields. The batch may be reused afterwards.
 func (w *Writer) Write(ctx context.Context, b *column.Batch) error {
-	if err := w.check(b); err != nil {
+	return w.WriteRows(ctx, b, 0, b.Len)
+}
+
+// WriteRows adds rows i to j of a batch, as Write does with all.
+func (w *Writer) WriteRows(ctx context.Context, b *column.Batch, i, j int) error {
+	if err := w.writeRows(ctx, b, i, j); err != nil {
 		return fmt.Errorf("write %s: %w", w.o.Name, err)
 	}
-	for i := 0; i < b.Len; {
-		j, full, err := w.segment(b, i)
-		if err != nil {
-			return fmt.Errorf("write %s: %w", w.o.Name, err)
+	return nil
+}
+
+func (w *Writer) writeRows(ctx context.Context, b *column.Batch, i, j int) error {
+	if err := w.check(b, i, j); err != nil {
+		return err
+	}
+	for i < j {
+		to, full := w.segment(b, i, j)
+		if err := w.add(b, i, to); err != nil {
+			return err
 		}
-		if err := w.add(b, i, j); err != nil {
-			return fmt.Errorf("write %s: %w", w.o.Name, err)
-		}
-		i = j
+		i = to
 		if full {
 			if err := w.flushPage(ctx); err != nil {
-				return fmt.Errorf("write %s: %w", w.o.Name, err)
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-func (w *Writer) check(b *column.Batch) error {
-	if len(b.Columns) != len(w.o.Fields) {
+// check holds rows i to j of the batch against the schema and the order of keys.
+func (w *Writer) check(b *column.Batch, i, j int) error {
+	switch {
+	case i < 0 || i > j || j > b.Len:
+		return fmt.Errorf("rows %d to %d of a batch of %d", i, j, b.Len)
+	case len(b.Columns) != len(w.o.Fields):
 		return fmt.Errorf("batch of %d columns, want %d", len(b.Columns), len(w.o.Fields))
 	}
 	for c, f := range w.o.Fields {
@@ -147,43 +138,56 @@ func (w *Writer) check(b *column.Batch) error {
 		if !v.Type.SameRepr(f.Type) {
 			return fmt.Errorf("column %s: type %s, want %s", f.Name, v.Type, f.Type)
 		}
-		if f.Key && v.Type.Kind == column.Null && b.Len > 0 {
+		if f.Key && countNulls(v, i, j) > 0 {
 			return fmt.Errorf("column %s: null in a key column", f.Name)
 		}
+	}
+	if i == j {
+		return nil
+	}
+	if w.last.Len > 0 && CompareKeys(w.o.Fields, w.last, 0, b, i) >= 0 {
+		return w.disorder(w.last, 0, b, i)
+	}
+	if k := unordered(w.o.Fields, b, i, j); k >= 0 {
+		return w.disorder(b, k-1, b, k)
 	}
 	return nil
 }
 
-// segment finds the rows from i on that still go into the page, checking their order; full says that the page ends with them.
-func (w *Writer) segment(b *column.Batch, i int) (j int, full bool, err error) {
-	for j = i; j < b.Len; {
-		for c, f := range w.o.Fields {
-			if f.Key && b.Columns[c].Null(j) {
-				return 0, false, fmt.Errorf("column %s: null in a key column", f.Name)
-			}
-		}
-		prev, at := b, j-1
-		if j == 0 {
-			prev, at = w.last, 0
-		}
-		if prev.Len > 0 && CompareKeys(w.o.Fields, prev, at, b, j) >= 0 {
-			return 0, false, fmt.Errorf("key %q does not follow %q: documents must be sorted by key and unique",
-				KeyTexts(w.o.Fields, b, j), KeyTexts(w.o.Fields, prev, at))
-		}
+func (w *Writer) disorder(prev *column.Batch, i int, b *column.Batch, j int) error {
+	return fmt.Errorf("key %q does not follow %q: documents must be sorted by key and unique",
+		KeyTexts(w.o.Fields, b, j), KeyTexts(w.o.Fields, prev, i))
+}
+
+// segment finds the rows from i on that still go into the page; full says that the page ends with them.
+func (w *Writer) segment(b *column.Batch, i, j int) (to int, full bool) {
+	to = min(j, i+w.size.pageRows-w.page.rows)
+	sum := 0
+	for _, v := range b.Columns {
+		sum += weight(v, i, to)
+	}
+	if w.page.weight+sum < w.size.pageWeight {
+		w.page.weight += sum
+		w.page.rows += to - i
+		return to, w.page.rows == w.size.pageRows
+	}
+	for to = i; to < j; { // the page ends somewhere here
 		for _, v := range b.Columns {
-			w.page.weight += weight(v, j)
+			w.page.weight += weight(v, to, to+1)
 		}
-		j++
+		to++
 		if w.page.rows++; w.page.rows == w.size.pageRows || w.page.weight >= w.size.pageWeight {
-			return j, true, nil
+			return to, true
 		}
 	}
-	return j, false, nil
+	return to, false
 }
 
 func (w *Writer) add(b *column.Batch, i, j int) error {
 	if w.file == nil {
-		w.begin(KeyTexts(w.o.Fields, b, i))
+		if err := w.begin(KeyTexts(w.o.Fields, b, i)); err != nil {
+			return err
+		}
 	}
 	for c, s := range w.cols {
 		if err := s.rows(b.Columns[c], i, j); err != nil {
@@ -191,7 +195,6 @@ func (w *Writer) add(b *column.Batch, i, j int) error {
 		}
 	}
 	w.part.Rows += int64(j - i)
-	w.part.MaxKey = KeyTexts(w.o.Fields, b, j-1)
 	w.last.Reset()
 	for c, f := range w.o.Fields {
 		if f.Key {
@@ -204,11 +207,16 @@ func (w *Writer) add(b *column.Batch, i, j int) error {
 	return nil
 }
 
-func (w *Writer) begin(minKey []string) {
+func (w *Writer) begin(minKey []string) (err error) {
+	if w.pager == nil {
+		if w.pager, err = newPager(); err != nil {
+			return err
+		}
+	}
 	w.out = newOutput(w.o.Spool())
-	w.file = pq.NewWriter(w.out, w.config...)
-	w.columns = w.file.ColumnWriters()
 	w.part = Part{Name: fmt.Sprintf("%s-%05d.parquet", w.o.Name, len(w.parts)), MinKey: minKey}
+	w.file, err = newFile(w.out, w.layout)
+	return err
 }
 
 // flushPage ends the page of every column, and the row group and the file when they are full.
@@ -217,14 +225,9 @@ func (w *Writer) flushPage(ctx context.Context) error {
 		return nil
 	}
 	for _, l := range w.leaves {
-		c := w.columns[l.index]
-		if _, err := c.WriteRowValues(l.vals); err != nil {
-			return fmt.Errorf("encode page: %w", err)
+		if err := w.pager.page(l); err != nil {
+			return err
 		}
-		if err := c.Flush(); err != nil {
-			return fmt.Errorf("encode page: %w", err)
-		}
-		l.reset()
 	}
 	w.group.rows, w.group.weight = w.group.rows+w.page.rows, w.group.weight+w.page.weight
 	w.page.rows, w.page.weight = 0, 0
@@ -234,7 +237,7 @@ func (w *Writer) flushPage(ctx context.Context) error {
 	if err := w.flushGroup(); err != nil {
 		return err
 	}
-	if w.part.Rows >= w.size.fileRows || w.file.Size() >= w.size.fileBytes {
+	if w.part.Rows >= w.size.fileRows || w.out.size >= w.size.fileBytes {
 		return w.finish(ctx)
 	}
 	return nil
@@ -242,7 +245,7 @@ func (w *Writer) flushPage(ctx context.Context) error {
 
 func (w *Writer) flushGroup() error {
 	w.group.rows, w.group.weight = 0, 0
-	if err := w.file.Flush(); err != nil {
+	if err := w.file.group(w.pager, w.leaves); err != nil {
 		return fmt.Errorf("write row group: %w", err)
 	}
 	return nil
@@ -250,12 +253,13 @@ func (w *Writer) flushGroup() error {
 
 // finish closes the file and hands it over.
 func (w *Writer) finish(ctx context.Context) error {
-	if err := w.file.Close(); err != nil {
+	if err := w.file.close(); err != nil {
 		return fmt.Errorf("write footer: %w", err)
 	}
+	w.part.MaxKey = KeyTexts(w.o.Fields, w.last, 0)
 	w.part.Bytes, w.part.SHA256 = w.out.size, w.out.hash()
 	spool := w.out.spool
-	w.out, w.file, w.columns = nil, nil, nil
+	w.out, w.file = nil, nil
 	body, err := spool.Seal()
 	if err != nil {
 		return fmt.Errorf("spool %s: %w", w.part.Name, err)
