@@ -1,15 +1,10 @@
 package slice
 
 import (
-	"container/list"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -19,106 +14,16 @@ import (
 	"github.com/deltad/deltad/partition"
 )
 
-// ID names the content of a slice: partition and fingerprint, within one
-// pipeline and index configuration. The types it was built at are part of the
-// slice, because a wider column elsewhere in the window makes it due again.
-type ID [sha256.Size]byte
-
-// IDOf names the slice of an input.
-func IDOf(in Input) ID {
-	mark := partition.FingerprintOf(in.Objects)
-	return sha256.Sum256([]byte(in.Start.UTC().Format(time.RFC3339Nano) + hex.EncodeToString(mark[:])))
-}
-
-// Cache keeps recently used slices up to a budget in bytes; whether they
-// are in memory is for their spools to decide. It is safe for concurrent use, and any slice may be missing at any time.
-type Cache struct {
-	budget int64
-	mu     struct {
-		sync.Mutex
-		used  int64
-		order *list.List // of *cached, most recently used first
-		byID  map[ID]*list.Element
-	}
-}
-
-type cached struct {
-	id    ID
-	slice *Slice
-}
-
-// NewCache returns an empty cache of slices of so many bytes together; the
-// newest is kept whatever its size.
-func NewCache(budget int64) *Cache {
-	c := &Cache{budget: budget}
-	c.mu.order, c.mu.byID = list.New(), map[ID]*list.Element{}
-	return c
-}
-
-// Get returns a cached slice, or nil.
-func (c *Cache) Get(id ID) *Slice {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, ok := c.mu.byID[id]
-	if !ok {
-		return nil
-	}
-	c.mu.order.MoveToFront(e)
-	return e.Value.(*cached).slice
-}
-
-// Put caches a slice.
-func (c *Cache) Put(id ID, s *Slice) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e, ok := c.mu.byID[id]; ok {
-		c.drop(e)
-	}
-	c.mu.byID[id] = c.mu.order.PushFront(&cached{id, s})
-	c.mu.used += weight(s)
-	for c.mu.used > c.budget && c.mu.order.Len() > 1 {
-		c.drop(c.mu.order.Back())
-	}
-}
-
-// Keep drops the slices that are not of these inputs: partitions that left the
-// window and former versions of those in it. Without it the cache would fill
-// its budget with what no run can use.
-func (c *Cache) Keep(inputs []Input) {
-	ids := make(map[ID]bool, len(inputs))
-	for _, in := range inputs {
-		ids[IDOf(in)] = true
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for id, e := range c.mu.byID {
-		if !ids[id] {
-			c.drop(e)
-		}
-	}
-}
-
-// drop removes an element; the caller holds mu.
-func (c *Cache) drop(e *list.Element) {
-	v := c.mu.order.Remove(e).(*cached)
-	delete(c.mu.byID, v.id)
-	c.mu.used -= weight(v.slice)
-}
-
-// weight estimates the room a slice takes, in memory or on disk.
-func weight(s *Slice) int64 {
-	return s.Run.Size() + int64(len(s.Objects))*256 + int64(len(s.Rejects))*512 + 512
-}
-
 // Window is the slices of a run, all built at the same types.
 type Window struct {
 	Slices []*Slice // in the order of the inputs
 	Types  []column.Type
-	Reused int // slices taken from the cache
+	Reused int // slices that no object was read for
+	Loaded int // those of them that came off a shelf
 }
 
 // Window returns the slices of all inputs, built at their common types:
-// cached ones where they are at hand, the others read. The types are no
+// cached ones where they are at hand, those that the cache's shelf has, the others read. The types are no
 // narrower than floor (those of a base that the slices are to be joined with;
 // nil for none); hint are the types of the run before. What was built is
 // cached even if another slice fails, so that the next attempt gets further.
@@ -127,13 +32,9 @@ func (s *Builder) Window(ctx context.Context, inputs []Input, floor, hint []colu
 		hint = floor
 	}
 	w := Window{Slices: make([]*Slice, len(inputs))}
-	var due []int
-	for i, in := range inputs {
-		if w.Slices[i] = cache.Get(IDOf(in)); w.Slices[i] == nil {
-			due = append(due, i)
-		} else {
-			w.Reused++
-		}
+	due := w.recall(ctx, s, inputs, cache, workers)
+	if hint == nil {
+		hint = w.newest()
 	}
 	if hint == nil && len(due) > 1 {
 		// The newest tells the types that the others most likely have.
@@ -186,6 +87,7 @@ func (s *Builder) buildAll(ctx context.Context, inputs []Input, due []int, hint 
 			}
 			out[i] = slice
 			cache.Put(IDOf(inputs[i]), slice)
+			cache.lay(ctx, s, inputs[i], slice)
 			return nil
 		})
 	}

@@ -1,0 +1,165 @@
+package slice
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/spool"
+)
+
+// codecVersion is part of every slice's address. It must be raised with every
+// change after which the same objects and the same index make another slice: of
+// an accumulator's bytes, of the run format, of what a row is read as. A test
+// holds a slice's bytes against it.
+const codecVersion = 1
+
+// Recipe names what slices are made by, beside their objects: codec version,
+// format, what becomes of bad rows, index. It is 64 lower-case hexadecimal
+// digits. What two builders of one recipe make of the same objects at the same
+// types is equal.
+func (s *Builder) Recipe() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "deltad.slice/%d|%d|%d|%s", codecVersion, s.Format, s.Row, s.index()))
+	return hex.EncodeToString(sum[:])
+}
+
+// AddressOf is where the slice of an input lies on a shelf: a hash of the
+// recipe, the partition and the fingerprint. The types it was built at are not
+// in it: they follow from everything else in the window, and a slice of others
+// is built again and takes its place.
+func AddressOf(recipe string, in Input) ID {
+	id := IDOf(in)
+	return sha256.Sum256(append([]byte(recipe), id[:]...))
+}
+
+// String is the ID in lower-case hexadecimal digits.
+func (id ID) String() string { return hex.EncodeToString(id[:]) }
+
+// restMagic begins a slice on a shelf: the magic, its address, the SHA-256 of
+// all that follows, and what Encode writes.
+const restMagic = "deltadk1"
+
+const restHead = len(restMagic) + 2*sha256.Size
+
+// ErrDamaged says that bytes are not those of the slice that was stored at an
+// address.
+var ErrDamaged = errors.New("it is not the slice that was stored there")
+
+// AtRest is the slice's resting form at an address, as ReadRest reads it. It
+// reads the slice's run as long as it is read itself.
+func (s *Slice) AtRest(at ID) (*io.SectionReader, error) {
+	var head bytes.Buffer
+	head.Write(make([]byte, restHead))
+	if err := s.encodeHead(&head); err != nil {
+		return nil, err
+	}
+	b := head.Bytes()
+	sum := sha256.New()
+	sum.Write(b[restHead:])
+	if _, err := io.Copy(sum, s.Run.Section()); err != nil {
+		return nil, fmt.Errorf("read slice of %s: %w", clock(s.Start), err)
+	}
+	copy(b, restMagic)
+	copy(b[len(restMagic):], at[:])
+	copy(b[len(restMagic)+sha256.Size:], sum.Sum(nil))
+	return io.NewSectionReader(joined{b, s.Run}, 0, int64(len(b))+s.Run.Size()), nil
+}
+
+// joined is a head and a run one after the other.
+type joined struct {
+	head []byte
+	run  *spool.Data
+}
+
+// ReadAt implements io.ReaderAt.
+func (j joined) ReadAt(p []byte, off int64) (int, error) {
+	if off >= int64(len(j.head)) {
+		return j.run.ReadAt(p, off-int64(len(j.head)))
+	}
+	n := copy(p, j.head[off:])
+	if n == len(p) {
+		return n, nil
+	}
+	more, err := j.run.ReadAt(p[n:], 0)
+	return n + more, err
+}
+
+// ReadRest reads what AtRest made, size bytes. Anything else is ErrDamaged; an
+// error of r or of the spool is neither. Nothing of r is believed before all
+// of it was read and verified.
+func ReadRest(r io.Reader, size int64, at ID, dir string, memory *spool.Budget) (*Slice, error) {
+	in := &source{r: r}
+	var fixed [restHead]byte
+	if size < int64(restHead) {
+		return nil, fmt.Errorf("%w: %d bytes", ErrDamaged, size)
+	}
+	if _, err := io.ReadFull(in, fixed[:]); err != nil {
+		return nil, in.blame(err)
+	}
+	if string(fixed[:len(restMagic)]) != restMagic || !bytes.Equal(fixed[len(restMagic):len(restMagic)+sha256.Size], at[:]) {
+		return nil, fmt.Errorf("%w: its head is that of something else", ErrDamaged)
+	}
+	sum := sha256.New()
+	s, err := decode(io.TeeReader(in, sum), size-int64(restHead), dir, memory)
+	if err != nil {
+		return nil, in.blame(err)
+	}
+	if !bytes.Equal(sum.Sum(nil), fixed[len(restMagic)+sha256.Size:]) {
+		s.Run.Close()
+		return nil, fmt.Errorf("%w: it hashes to something else", ErrDamaged)
+	}
+	return s, nil
+}
+
+// source remembers whether reading failed.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+// blame tells what cannot be read from what was read and is wrong.
+func (s *source) blame(err error) error {
+	var ours *spoolError
+	if s.err != nil || errors.As(err, &ours) {
+		return err
+	}
+	return fmt.Errorf("%w: %v", ErrDamaged, err)
+}
+
+// sound says what is wrong with types that come from outside.
+func sound(types []column.Type, depth int) error {
+	for _, t := range types {
+		switch {
+		case t.Kind > column.Struct || strings.HasPrefix(t.Kind.String(), "kind("):
+			return fmt.Errorf("a type of kind %d", uint8(t.Kind))
+		case depth == 0:
+			return errors.New("types that are nested too deeply")
+		case t.Kind == column.List && t.Elem == nil:
+			return errors.New("a list of nothing")
+		case t.Kind == column.List:
+			if err := sound([]column.Type{*t.Elem}, depth-1); err != nil {
+				return err
+			}
+		case t.Kind == column.Struct:
+			for _, f := range t.Fields {
+				if err := sound([]column.Type{f.Type}, depth-1); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
