@@ -60,12 +60,14 @@ func (c *cli) verify(ctx context.Context, a *daemon.App, p *daemon.Pipe, o verif
 		}
 		line.draw(text)
 	}
-	engine := p.Pipeline()
-	return verify.Run(ctx, verify.Subject{
+	s := verify.Subject{
 		Name: p.Config.Name, Out: p.Out, Raw: p.Raw, Source: p.Source, State: a.State, Calendar: p.Source.Layout().Calendar,
-		Window: p.Config.Window.Size, Since: p.Config.Full.Since, Retention: p.Config.Source.Retention, Tombstones: p.Config.Full.Tombstones,
-		Combiners: c.fns, Engine: engine,
-	}, o, func(check verify.Check) error {
+		Window: p.Config.Window.Size, Retention: p.Config.Source.Retention, Combiners: c.fns, Engine: p.Pipeline(),
+	}
+	if f := p.Config.Full; f != nil {
+		s.Since, s.Tombstones = f.Since, f.Tombstones
+	}
+	return verify.Run(ctx, s, o, func(check verify.Check) error {
 		line.draw("")
 		return c.print(checkLine{p.Config.Name, check}, func() error { return c.checkText(p.Config.Name, check) })
 	})
