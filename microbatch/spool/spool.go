@@ -70,7 +70,7 @@ type Spool struct {
 	budget *Budget
 	most   int // bytes in memory; 0 is no bound but the budget's
 	taken  int64
-	mem    []byte
+	mem    [][]byte // of chunk bytes each, the last of fewer
 	file   *os.File
 	size   int64
 	err    error
@@ -100,8 +100,7 @@ func (s *Spool) Write(b []byte) (int, error) {
 		}
 	}
 	if s.file == nil {
-		s.mem = append(s.mem, b...)
-		s.size += int64(len(b))
+		s.keep(b)
 		return len(b), nil
 	}
 	n, err := s.file.Write(b)
@@ -112,12 +111,29 @@ func (s *Spool) Write(b []byte) (int, error) {
 	return n, s.err
 }
 
+// keep adds b to what is in memory. What is there is never moved: a spool may be
+// of many megabytes.
+func (s *Spool) keep(b []byte) {
+	s.size += int64(len(b))
+	for len(b) > 0 {
+		if n := len(s.mem); n == 0 {
+			s.mem = append(s.mem, nil) // many spools are small: the first chunk grows
+		} else if len(s.mem[n-1]) == chunk {
+			s.mem = append(s.mem, make([]byte, 0, chunk))
+		}
+		last := &s.mem[len(s.mem)-1]
+		n := min(len(b), chunk-len(*last))
+		*last = append(*last, b[:n]...)
+		b = b[n:]
+	}
+}
+
 // room reserves memory for n more bytes.
 func (s *Spool) room(n int) bool {
-	if s.most > 0 && len(s.mem)+n > s.most {
+	if s.most > 0 && s.size+int64(n) > int64(s.most) {
 		return false
 	}
-	need := int64(len(s.mem)+n) - s.taken
+	need := s.size + int64(n) - s.taken
 	if need <= 0 {
 		return true
 	}
@@ -138,8 +154,10 @@ func (s *Spool) toFile() error {
 	if err := os.Remove(f.Name()); err != nil { // invariant 2
 		return errors.Join(fmt.Errorf("unlink temporary file: %w", err), f.Close())
 	}
-	if _, err := f.Write(s.mem); err != nil {
-		return errors.Join(fmt.Errorf("write temporary file: %w", err), f.Close())
+	for _, b := range s.mem {
+		if _, err := f.Write(b); err != nil {
+			return errors.Join(fmt.Errorf("write temporary file: %w", err), f.Close())
+		}
 	}
 	s.file, s.mem = f, nil
 	s.budget.give(s.taken)
@@ -199,7 +217,7 @@ func (h *holding) release() {
 
 // Data is what was written.
 type Data struct {
-	mem     []byte
+	mem     [][]byte // of chunk bytes each, the last of fewer
 	file    *os.File
 	size    int64
 	held    *holding
@@ -213,7 +231,12 @@ func (d *Data) Size() int64 { return d.size }
 func (d *Data) Section() *io.SectionReader { return io.NewSectionReader(d, 0, d.size) }
 
 // InMemory is the number of bytes held in memory: all or none.
-func (d *Data) InMemory() int64 { return int64(len(d.mem)) }
+func (d *Data) InMemory() int64 {
+	if d.file != nil {
+		return 0
+	}
+	return d.size
+}
 
 // ReadAt implements io.ReaderAt.
 func (d *Data) ReadAt(p []byte, off int64) (int, error) {
@@ -222,10 +245,13 @@ func (d *Data) ReadAt(p []byte, off int64) (int, error) {
 		runtime.KeepAlive(d) // the file is closed when d is collected
 		return n, err
 	}
-	if off < 0 || off > int64(len(d.mem)) {
-		return 0, fmt.Errorf("read at %d of %d bytes: %w", off, len(d.mem), io.ErrUnexpectedEOF)
+	if off < 0 || off > d.size {
+		return 0, fmt.Errorf("read at %d of %d bytes: %w", off, d.size, io.ErrUnexpectedEOF)
 	}
-	n := copy(p, d.mem[off:])
+	n := 0
+	for at, skip := int(off/chunk), off%chunk; n < len(p) && at < len(d.mem); at, skip = at+1, 0 {
+		n += copy(p[n:], d.mem[at][skip:])
+	}
 	if n < len(p) {
 		return n, io.EOF
 	}

@@ -39,7 +39,7 @@ type Writer struct {
 	err    error
 	size   int64
 	rows   int64
-	block  []byte // rows of the open block
+	block  []byte // room for the frame, then the rows of the open block
 	inRows int    // their number
 	first  []byte // their first key
 	last   []byte // the last key
@@ -52,7 +52,7 @@ type Writer struct {
 
 // NewWriter writes the header and returns a writer of rows.
 func NewWriter(w io.Writer, shape Shape, o Options) (*Writer, error) {
-	rw := &Writer{w: w, n: len(shape.Fns), sum: sha256.New()}
+	rw := &Writer{w: w, n: len(shape.Fns), sum: sha256.New(), block: make([]byte, frameBytes, blockSize+4096)}
 	if o.Compress {
 		enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
 			zstd.WithWindowSize(256<<10), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
@@ -111,7 +111,7 @@ func (w *Writer) Append(key []byte, accs [][]byte) error {
 		w.err = fmt.Errorf("key %x does not come after %x", key, w.last)
 	case size > MaxBlock/2:
 		w.err = fmt.Errorf("accumulators of key %x take %d bytes, more than a run holds (%d)", key, size, MaxBlock/2)
-	case size+len(w.block) > MaxBlock/2:
+	case size+len(w.block)-frameBytes > MaxBlock/2:
 		w.flush()
 	}
 	if w.err != nil {
@@ -123,32 +123,52 @@ func (w *Writer) Append(key []byte, accs [][]byte) error {
 	} else {
 		same = shared(w.last, key)
 	}
-	b := binary.AppendUvarint(w.block, uint64(same))
-	b = binary.AppendUvarint(b, uint64(len(key)-same))
-	b = append(b, key[same:]...)
+	w.appendRow(key, same, accs, size)
+	w.last = append(w.last[:0], key...)
+	w.any = true
+	w.inRows++
+	w.rows++
+	if len(w.block)-frameBytes >= blockSize {
+		w.flush()
+	}
+	return w.err
+}
+
+// appendRow writes a row of so many bytes, lengths apart, whose key shares the
+// first of them with the key before. It takes the room for all of it at once.
+func (w *Writer) appendRow(key []byte, same int, accs [][]byte, size int) {
+	at := len(w.block)
+	if room := at + size + (2+2*len(accs))*binary.MaxVarintLen64; room > cap(w.block) {
+		w.block = append(make([]byte, 0, max(room, 2*cap(w.block))), w.block...)
+	}
+	b := w.block[:cap(w.block)]
+	at = putUvarint(b, at, same)
+	at = putUvarint(b, at, len(key)-same)
+	at += copy(b[at:], key[same:])
 	var prev []byte
 	for _, a := range accs {
-		b = binary.AppendUvarint(b, uint64(len(a)))
+		at = putUvarint(b, at, len(a))
 		if len(a) == 0 {
 			continue
 		}
 		same := 0
 		if prev != nil {
 			same = shared(prev, a)
-			b = binary.AppendUvarint(b, uint64(same))
+			at = putUvarint(b, at, same)
 		}
-		b = append(b, a[same:]...)
+		at += copy(b[at:], a[same:])
 		prev = a
 	}
-	w.block = b
-	w.last = append(w.last[:0], key...)
-	w.any = true
-	w.inRows++
-	w.rows++
-	if len(w.block) >= blockSize {
-		w.flush()
+	w.block = b[:at]
+}
+
+// putUvarint writes x at b[at:] and returns where it ends.
+func putUvarint(b []byte, at, x int) int {
+	if x < 0x80 {
+		b[at] = byte(x)
+		return at + 1
 	}
-	return w.err
+	return at + binary.PutUvarint(b[at:], uint64(x))
 }
 
 // flush ends the open block.
@@ -156,30 +176,27 @@ func (w *Writer) flush() {
 	if w.inRows == 0 {
 		return
 	}
-	w.sum.Write(w.block)
-	stored, how := w.block, byte(storedRaw)
-	w.out = append(w.out[:0], make([]byte, frameBytes)...)
+	rows := w.block[frameBytes:]
+	w.sum.Write(rows)
+	out, how := w.block, byte(storedRaw)
 	if w.enc != nil {
-		w.out = w.enc.EncodeAll(w.block, w.out)
-		if len(w.out)-frameBytes < len(w.block) {
-			stored, how = nil, storedZstd
-		} else {
-			w.out = w.out[:frameBytes]
+		w.out = w.enc.EncodeAll(rows, append(w.out[:0], make([]byte, frameBytes)...))
+		if len(w.out) < len(w.block) {
+			out, how = w.out, storedZstd
 		}
 	}
-	w.out = append(w.out, stored...)
-	binary.LittleEndian.PutUint32(w.out, uint32(len(w.out)-frameBytes))
-	binary.LittleEndian.PutUint32(w.out[4:], uint32(len(w.block)))
-	w.out[8] = how
-	w.out = binary.LittleEndian.AppendUint32(w.out, crc32.Checksum(w.out, crcTable()))
+	binary.LittleEndian.PutUint32(out, uint32(len(out)-frameBytes))
+	binary.LittleEndian.PutUint32(out[4:], uint32(len(rows)))
+	out[8] = how
+	out = binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, crcTable()))
 
 	w.index = binary.AppendUvarint(w.index, uint64(w.size-w.prev))
 	w.index = binary.AppendUvarint(w.index, uint64(w.inRows))
 	w.index = appendString(w.index, string(w.first))
 	w.prev = w.size
 	w.blocks++
-	w.write(w.out)
-	w.block, w.inRows = w.block[:0], 0
+	w.write(out)
+	w.block, w.inRows = w.block[:frameBytes], 0
 }
 
 // Close ends the run; it does not close the underlying writer.
