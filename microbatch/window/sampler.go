@@ -13,8 +13,8 @@ import (
 // What a Sampler takes: clusters of keys that lie close together, so that a
 // lookup in a slice mostly serves all of a cluster.
 const (
-	clusters    = 4
-	clusterKeys = 16
+	clusters    = 2
+	clusterKeys = 32
 	// clusterSpan is after how many keys a cluster may begin, hence how far the
 	// keys of one may lie apart.
 	clusterSpan = 64
@@ -42,6 +42,7 @@ const SampleKeys = clusters * clusterKeys
 
 type cluster struct {
 	hash    uint64
+	tried   int
 	bytes   int
 	samples []Sample
 }
@@ -67,7 +68,8 @@ func (s *Sampler) Offer(key []byte, columns []combine.Column, g uint32, parts bo
 		return
 	}
 	s.count++
-	if s.into >= 0 && len(s.kept[s.into].samples) < clusterKeys {
+	if s.into >= 0 && s.kept[s.into].tried < clusterKeys {
+		s.kept[s.into].tried++
 		s.keep(key, columns, g)
 	}
 }
@@ -110,7 +112,6 @@ func (s *Sampler) keep(key []byte, columns []combine.Column, g uint32) {
 		s.accs = col.AppendAcc(s.accs, g)
 		s.ends = append(s.ends, len(s.accs))
 		if len(s.accs) > sampleBytes/4 {
-			s.accs = nil
 			return
 		}
 	}
