@@ -36,6 +36,14 @@ func (d *digests) replace(ref sink.Ref) {
 	d.ref, d.log, d.ok, d.pending = ref, d.pending, true, nil
 }
 
+// forget lets them go: those of the live pane are read back.
+func (d *digests) forget() {
+	if d.log != nil {
+		d.log.Close()
+	}
+	d.ref, d.log, d.ok = sink.Ref{}, nil, false
+}
+
 // digester writes the digests of a pane and counts its documents against
 // those of the pane before, both in one pass over key order.
 type digester struct {

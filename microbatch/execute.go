@@ -110,13 +110,14 @@ func (p *Pipeline) produce(ctx context.Context, t term, plan Plan, run watermark
 	if p.set.NoCache {
 		cache = slice.NewCache(math.MaxInt64) // for this run alone
 	}
-	p.recall(ctx, plan, cache)
 	inputs := plan.slices()
-	built, err := p.builder.Window(ctx, inputs, plan.floor(p.set.Program), p.types, cache, p.set.Workers)
+	p.expect(inputs)
+	built, err := p.window(ctx, plan, inputs, cache)
 	if err != nil {
 		return sink.Manifest{}, err
 	}
 	cache.Keep(inputs)
+	p.observeSlices(built)
 	p.types = built.Types
 	lap("slices")
 	p.at("slices")
@@ -247,7 +248,7 @@ func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, built slice.Win
 	for i, s := range built.Slices {
 		run, err := table.Open(s.Run, s.Run.Size(), bound.Shape())
 		if err != nil {
-			return fmt.Errorf("open slice of %s: %w", text(s.Start), err)
+			return fmt.Errorf("%w: open slice of %s: %w", window.ErrUnreadable, text(s.Start), err)
 		}
 		sources[i] = window.Source{Start: s.Start, Run: run, All: !plan.Inputs[i].Read, Windowed: true, Read: plan.Inputs[i].Exact}
 	}
@@ -262,7 +263,8 @@ func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, built slice.Win
 		return err
 	}
 	defer tombstones.Abort()
-	err = window.Fold(bound, sources, over.base, plan.Watermark, func(out window.Documents) error {
+	sampler := window.NewSampler(m.RunID)
+	err = window.FoldSampled(bound, sources, over.base, plan.Watermark, sampler, func(out window.Documents) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -276,6 +278,9 @@ func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, built slice.Win
 		}
 		return tombstones.Write(ctx, out.Tombstones)
 	})
+	if err == nil {
+		err = p.canary(bound, sources, over.base, plan.Watermark, sampler, m)
+	}
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,9 @@
 //  5. One goroutine per pipeline makes every change of CURRENT, under a lease
 //     and its fencing epoch; after losing it nothing more is written.
 //  6. Nothing is a permanent stop: outages are tried again at every trigger,
-//     other failures back off, and a panic fails that run alone.
+//     other failures back off, and a panic fails that run alone. The one
+//     exception is the canary, which pauses the pipeline when two folds of a
+//     key do not agree for the second time in a row.
 //
 // It imports no driver: stores, state and clock come from the caller.
 package microbatch
@@ -36,6 +38,7 @@ import (
 	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/scan"
+	"github.com/deltad/deltad/microbatch/shelf"
 	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/microbatch/source"
 	"github.com/deltad/deltad/microbatch/spool"
@@ -121,8 +124,15 @@ type Settings struct {
 	// TableBytes bounds the table of one slice being built, of which there are
 	// up to Workers at a time; 0 is no bound.
 	TableBytes int64
-	// NoCache reads everything anew in every run.
+	// NoCache reads everything anew in every run, and keeps nothing.
 	NoCache bool
+	// KeepSlices keeps the slices of the live pane in the output, where the next
+	// process finds them. SliceDir is where this machine keeps them; nil is
+	// nowhere. ObserveSlices is told where slices came from and went; nil for
+	// nobody.
+	KeepSlices    bool
+	SliceDir      *shelf.Scope
+	ObserveSlices func(tier, outcome string, n int)
 
 	Lister Lister
 	Open   slice.Opener
@@ -156,12 +166,14 @@ type Pipeline struct {
 	cache     *slice.Cache
 	poke      chan struct{}
 	backoff   backoff
+	doubt     doubt
 	collector *sink.Collector
 	digests   digests
 	types     []column.Type // those of the last run
 	late      lateZone
 	telling   []*slice.Slice // whose rejected rows the run in hand has written
 	garbage   collection
+	shelf     shelved
 	seen      memory
 	bases     generations
 	gone      map[string]bool   // objects known to be gone while no listing has them
@@ -180,16 +192,17 @@ func New(set Settings) *Pipeline {
 	if set.Busy == nil {
 		set.Busy = func() func() { return func() {} }
 	}
-	return &Pipeline{
+	p := &Pipeline{
 		set: set,
 		builder: slice.Builder{
 			Program: set.Program, Format: set.Format, Row: set.Row, Limits: set.ScanLimits, Open: set.Open,
 			Dir: set.TempDir, Memory: set.Memory, TableBytes: set.TableBytes,
 		},
-		cache:     slice.NewCache(set.CacheBytes),
 		poke:      make(chan struct{}, 1),
 		collector: sink.NewCollector(set.Sink),
 	}
+	p.newShelf()
+	return p
 }
 
 // Outcome is how a step ended.

@@ -33,7 +33,7 @@ type StepOptions struct {
 // step takes one step at now under a lease. It never panics; its error is in
 // the report.
 func (p *Pipeline) step(ctx context.Context, t term, now time.Time, o StepOptions) (r Report) {
-	began := time.Now()
+	began, tenure := time.Now(), ctx
 	defer p.set.Busy()()
 	r = Report{Pipeline: p.set.Name, Outcome: Failed, Epoch: t.lease.Epoch}
 	defer func() {
@@ -52,6 +52,7 @@ func (p *Pipeline) step(ctx context.Context, t term, now time.Time, o StepOption
 		defer stop()
 	}
 	r.Err = p.settleAndRun(ctx, t, now, o, &r)
+	p.shelve(tenure)
 	if cause := context.Cause(ctx); r.Err != nil && cause != nil && !errors.Is(r.Err, cause) {
 		r.Err = fmt.Errorf("%w: %w", cause, r.Err) // the run was cancelled: say why
 	}
@@ -150,6 +151,9 @@ func (p *Pipeline) run(ctx context.Context, t term, row watermark.Pipeline, now 
 	run := p.journalEntry(t, plan)
 	d, err := p.execute(ctx, t, plan, run)
 	if err != nil {
+		if due, err := p.doubts(ctx, run.ID, err); due {
+			return false, err
+		}
 		if !blame.Outage(err) && !blame.Fenced(err) && ctx.Err() == nil {
 			p.backoff.failed(sign, err)
 		}
@@ -159,7 +163,9 @@ func (p *Pipeline) run(ctx context.Context, t term, row watermark.Pipeline, now 
 		return p.objectFaults(ctx, t, run.ID, err)
 	}
 	p.backoff.reset()
+	p.doubt = noDoubt
 	p.published(d, plan, r)
+	p.ripen(plan)
 	p.forgive(ctx, t, sv.failing, plan)
 	p.afterwards(ctx, plan)
 	if !o.KeepGarbage {

@@ -47,7 +47,7 @@ type Difference struct {
 }
 
 func (d *Difference) Error() string {
-	s := fmt.Sprintf("canary: key %s, %s (%s): one fold makes %s", d.KeyText, d.Field, d.TypeID, d.excerpt(d.One))
+	s := fmt.Sprintf("key %s, %s (%s): one fold makes %s", d.KeyText, d.Field, d.TypeID, d.excerpt(d.One))
 	if d.Refused != nil {
 		return s + ", the other none: " + d.Refused.Error()
 	}

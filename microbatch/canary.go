@@ -1,0 +1,123 @@
+package microbatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/deltad/deltad/microbatch/index"
+	"github.com/deltad/deltad/microbatch/slice"
+	"github.com/deltad/deltad/microbatch/window"
+	"github.com/deltad/deltad/sink"
+	"github.com/deltad/deltad/watermark"
+)
+
+// The canary (package window) folds sampled keys of every pane a second time,
+// another way, before the pane is published. What follows a difference:
+//
+//  1. The run fails, naming key, field and both results. What earlier runs have
+//     kept is thrown away: slices, the accumulators of bases, digests.
+//  2. The next trigger tries again, without waiting longer, and reads everything
+//     anew. A pane that it publishes ends the doubt: what was kept was at fault.
+//  3. Another difference cannot come of what was kept. The pipeline is paused
+//     in the state store, as `deltad pause` would: a combine fn does not obey
+//     the laws, or the machine does not compute, and each trigger could publish
+//     what is wrong. It is the one failure that does not mend itself.
+//
+// Accumulators that were kept and cannot be read any more fail a run too, and
+// are thrown away likewise, without step 3.
+//
+// Doubt is of this process: another one has kept nothing, and begins at 1. So
+// does this one after a person has resumed the pipeline.
+
+// ErrCanary is a run whose canary came to another result.
+var ErrCanary = errors.New("canary")
+
+// doubt is what the last attempt to publish says about what earlier runs have
+// kept.
+type doubt uint8
+
+const (
+	noDoubt    doubt = iota
+	unreadable       // something kept could not be read
+	differed         // the canary found a difference
+)
+
+// canary folds the sampled keys again, and notes in the manifest that it did.
+func (p *Pipeline) canary(bound *index.Bound, sources []window.Source, base *window.Base, n time.Time, sampler *window.Sampler, m *sink.Manifest) error {
+	samples := sampler.Samples()
+	err := window.Canary(bound, sources, base, n, samples)
+	var d *window.Difference
+	if errors.As(err, &d) {
+		return fmt.Errorf("%w: %w", ErrCanary, err)
+	}
+	if err == nil {
+		m.Checks = append(m.Checks, sink.CheckResult{Name: "canary", Passed: true, Detail: fmt.Sprintf("%d keys folded in two ways", len(samples))})
+	}
+	return err
+}
+
+// window is the slices of a plan: those kept where there is no doubt, else read
+// from their objects. Of an object that a pane carries and that is gone nothing
+// but the kept slice is left.
+func (p *Pipeline) window(ctx context.Context, plan Plan, inputs []slice.Input, cache *slice.Cache) (slice.Window, error) {
+	if p.doubt == noDoubt {
+		p.recall(ctx, plan, cache)
+	}
+	read := func() (slice.Window, error) {
+		return p.builder.Window(ctx, inputs, plan.floor(p.set.Program), p.types, cache, p.set.Workers)
+	}
+	built, err := read()
+	if p.doubt != noDoubt && p.seen.live != nil {
+		if gone := goneOutside(plan, err); len(gone) > 0 {
+			p.recallThese(ctx, p.seen.live.UnreadSlices, gone, cache)
+			return read()
+		}
+	}
+	return built, err
+}
+
+// doubts decides what a failed run says about what was kept. due says that the
+// next trigger is to try again.
+func (p *Pipeline) doubts(ctx context.Context, runID string, err error) (due bool, _ error) {
+	was := p.doubt
+	switch {
+	case errors.Is(err, ErrCanary) && was != differed:
+		p.distrust(differed)
+		err = fmt.Errorf("%w; the next run ignores what earlier ones have kept", err)
+	case errors.Is(err, ErrCanary):
+		err = p.stop(ctx, runID, err)
+	case errors.Is(err, window.ErrUnreadable) && was == noDoubt:
+		p.distrust(unreadable)
+		err = fmt.Errorf("%w; the next run ignores what earlier ones have kept", err)
+	default:
+		return false, err
+	}
+	p.backoff.reset()
+	return true, err
+}
+
+// distrust throws away what runs have kept.
+func (p *Pipeline) distrust(d doubt) {
+	p.doubt = d
+	p.cache = slice.NewCache(p.set.CacheBytes)
+	p.bases = nil
+	p.digests.forget()
+}
+
+// stop pauses the pipeline after a second difference. Where the state store
+// cannot be told, the next run ignores what is kept and may try to.
+func (p *Pipeline) stop(ctx context.Context, runID string, err error) error {
+	p.distrust(differed)
+	reason := fmt.Sprintf("%v; run %s is the second in a row and had read everything anew: publishing goes on after `deltad resume`", err, runID)
+	_, perr := p.set.State.Pause(ctx, p.set.Name, watermark.Change{ID: p.set.NewID(), Actor: "canary of " + p.set.Instance, Reason: reason})
+	if perr != nil {
+		return fmt.Errorf("%w; pause the pipeline, which differs for the second time: %w", err, perr)
+	}
+	p.doubt = noDoubt
+	p.set.Log.Error("paused by the canary", zap.String("pipeline", p.set.Name), zap.String("run", runID), zap.Error(err))
+	return fmt.Errorf("%w; it is the second in a row, and nothing kept was used: the pipeline is paused", err)
+}
