@@ -246,6 +246,7 @@ func (p *Pipeline) collect(ctx context.Context) {
 	if err == nil {
 		p.at("condemn planned")
 		err = p.collector.Delete(ctx, p.seen.head, plan)
+		p.forgetCached(plan)
 	}
 	if err != nil {
 		p.set.Log.Warn("garbage collection", zap.String("pipeline", p.set.Name), zap.Error(err))
@@ -266,7 +267,7 @@ func (p *Pipeline) planCollection(ctx context.Context) (sink.Collection, error) 
 
 // keepers is what the state store wants kept.
 func (p *Pipeline) keepers(ctx context.Context) (sink.CollectOptions, error) {
-	o := sink.CollectOptions{Retain: p.set.Retain}
+	o := sink.CollectOptions{Retain: p.set.Retain, Cached: p.cachedRule()}
 	planned, err := p.set.State.PlannedRuns(ctx, p.set.Name)
 	if err != nil {
 		return o, err
@@ -343,6 +344,7 @@ func (p *Pipeline) Collect(ctx context.Context, t term, dry bool) (sink.Collecti
 	}
 	p.at("condemn planned")
 	head, err := p.collector.Do(ctx, t.me, p.seen.head, plan)
+	p.forgetCached(plan)
 	if err != nil {
 		return plan, err
 	}

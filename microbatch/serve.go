@@ -37,7 +37,9 @@ func (p *Pipeline) Once(ctx context.Context, now time.Time, o StepOptions) Repor
 		return r
 	}
 	defer p.leave(ctx, ten)
-	return p.step(ctx, t, now, o)
+	r := p.step(ctx, t, now, o)
+	p.shelf.end(keepPatience)
+	return r
 }
 
 // enter acquires the lease, above the epoch in CURRENT and above least, and
@@ -67,6 +69,7 @@ func (p *Pipeline) enter(ctx context.Context, least int64) (context.Context, *te
 			return ctx, nil, term{}, err
 		}
 		p.seen.claimed, p.seen.reconciled, p.seen.inherited, p.seen.unsettled = false, false, false, 0
+		p.shelf.begin(lease.Epoch)
 		return held, ten, term{lease: lease, me: me}, nil
 	}
 }
@@ -80,6 +83,7 @@ func (p *Pipeline) acquire(ctx context.Context, least int64) (watermark.Lease, e
 }
 
 func (p *Pipeline) leave(ctx context.Context, ten *tenure.Tenure) {
+	p.shelf.end(handOverPatience)
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer stop()
 	if err := ten.End(ctx); err != nil {

@@ -52,6 +52,8 @@ type Evidence struct {
 	Rejects    []Object    // everything under rejects/
 	Full       []Object    // everything under full/
 	State      []Object    // everything under state/full/ and state/slices/
+	Cached     []Object    // everything under state/cache/
+	CachedRule CachedRule  // what of it is of use
 	Pins       []string    // run ids of pinned panes, generations of pinned bases
 	Live       []string    // ids of runs and rebuilds that are going on or not yet settled
 	Candidates []string    // generations that wait to be promoted
@@ -68,6 +70,7 @@ type Collection struct {
 	Delete  []Removal `json:"delete"`  // data to delete now, condemned before
 	Records []string  `json:"records"` // keys of manifests, side files and rejected rows whose data is gone for long
 	Slices  []string  `json:"slices"`  // keys of slices that no kept pane lists any more
+	Cached  []string  `json:"cached"`  // keys of cached slices that no run can use any more
 	Condemn []string  `json:"condemn"` // ids to add
 	Drop    []string  `json:"drop"`    // condemned ids of which nothing is left once Delete is done
 	Waiting int       `json:"waiting"` // ids that would be condemned but for MaxCondemned
@@ -84,7 +87,7 @@ type Removal struct {
 
 // Empty says that there is nothing to do.
 func (c Collection) Empty() bool {
-	return len(c.Delete)+len(c.Records)+len(c.Slices)+len(c.Condemn)+len(c.Drop) == 0
+	return len(c.Delete)+len(c.Records)+len(c.Slices)+len(c.Cached)+len(c.Condemn)+len(c.Drop) == 0
 }
 
 // Bytes is how much data Delete frees.
@@ -130,7 +133,8 @@ func (c Collection) Condemned(head Head, deleted bool) []string {
 // later plan, which sees it in Head.Condemned (Invariant 7).
 //
 // Slices belong to no id. One goes OrphanAge after it was written if no kept pane lists it, and no other known one that somebody could
-// still go back to.
+// still go back to. Cached slices belong to nobody, see CachedRule: one goes CachedAge after it was written if no run can use it, one of
+// another recipe OrphanAge after.
 func PlanCollection(ev Evidence) Collection {
 	p := planner{
 		ev: ev, live: setOf(ev.Live), pins: setOf(ev.Pins), condemned: setOf(ev.Head.Condemned), ids: map[string]*idObjects{},
@@ -141,6 +145,7 @@ func PlanCollection(ev Evidence) Collection {
 	p.keep()
 	p.plan()
 	p.planSlices()
+	p.planCached()
 	return p.out
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/deltad/deltad/store"
 )
 
@@ -34,18 +36,19 @@ type CollectOptions struct {
 	Candidates []string // generations that wait to be promoted, of which the newest is kept
 	Held       []string // generations that a gate holds, of which the newest is kept
 	Retain     Retain
+	Cached     CachedRule // what is of use under state/cache/
 }
 
 // Plan looks and decides; it writes nothing. The store's clock is taken from its newest object, so in an output to which nothing is
 // written nothing grows old.
 func (c *Collector) Plan(ctx context.Context, head Head, o CollectOptions) (Collection, error) {
-	ev := Evidence{Head: head, Pins: o.Pins, Live: o.Live, Candidates: o.Candidates, Held: o.Held, Retain: o.Retain}
+	ev := Evidence{Head: head, Pins: o.Pins, Live: o.Live, Candidates: o.Candidates, Held: o.Held, Retain: o.Retain, CachedRule: o.Cached}
 	for _, l := range []struct {
 		prefix string
 		to     *[]Object
 	}{
 		{manifestPrefix, &ev.Manifests}, {deltaPrefix, &ev.Data}, {rejectsPrefix, &ev.Rejects}, {fullPrefix, &ev.Full},
-		{fullStatePrefix, &ev.State}, {slicePrefix, &ev.State},
+		{fullStatePrefix, &ev.State}, {slicePrefix, &ev.State}, {cachedPrefix, &ev.Cached},
 	} {
 		objects, err := c.s.list(ctx, l.prefix)
 		if err != nil {
@@ -57,7 +60,7 @@ func (c *Collector) Plan(ctx context.Context, head Head, o CollectOptions) (Coll
 	if err != nil {
 		return Collection{}, fmt.Errorf("plan collection: %w", err)
 	}
-	ev.Now = newest(info.LastModified, ev.Manifests, ev.Data, ev.Rejects, ev.Full, ev.State)
+	ev.Now = newest(info.LastModified, ev.Manifests, ev.Data, ev.Rejects, ev.Full, ev.State, ev.Cached)
 	more, err := c.gather(ctx, &ev)
 	if err != nil {
 		return Collection{}, fmt.Errorf("plan collection: %w", err)
@@ -250,6 +253,22 @@ func (c *Collector) Delete(ctx context.Context, head Head, plan Collection) erro
 		if err := c.s.st.Delete(ctx, key); err != nil {
 			return fmt.Errorf("collect slice: %w", err)
 		}
+	}
+	return c.deleteCached(ctx, plan.Cached)
+}
+
+// deletes is how many cached slices are deleted at a time: a change of the
+// configuration leaves as many as a window has.
+const deletes = 8
+
+func (c *Collector) deleteCached(ctx context.Context, keys []string) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(deletes)
+	for _, key := range keys {
+		g.Go(func() error { return c.s.DropCached(ctx, key) })
+	}
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("collect: %w", err)
 	}
 	return nil
 }

@@ -32,6 +32,6 @@
 //
 // # What it does not do
 //
-// It takes no lease, keeps no journal, starts no goroutine and reads no clock. One goroutine per pipeline makes all changes of CURRENT;
+// It takes no lease, keeps no journal, starts no goroutine that outlives a call and reads no clock. One goroutine per pipeline makes all changes of CURRENT;
 // after ErrUnsettled or a crash the caller claims and reconciles its journal by Walk before it makes the next.
 package sink

@@ -90,6 +90,9 @@ func rules() []rule {
 			"microbatch/tenure", "microbatch/blame", "microbatch/window", "microbatch/datafile",
 		}},
 
+		// Slices at rest: in a directory, and in what the sink gives out.
+		{pkg: "microbatch/shelf", may: []string{"microbatch/slice", "microbatch/spool", "microbatch/rescue", "sink", "store"}},
+
 		// The run knows the contracts of what surrounds it (words, interfaces,
 		// formats), never an implementation of a store. sink/parquet is a format:
 		// it writes to whatever it is given.

@@ -1,0 +1,279 @@
+package shelf
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/deltad/deltad/microbatch/slice"
+)
+
+// Times of a directory.
+const (
+	// unused is how long a slice stays that nobody uses.
+	unused = 48 * time.Hour
+	// touched is how exactly it is known when one was used last.
+	touched = time.Hour
+	// torn is when the beginnings of a file are nobody's any more.
+	torn = time.Hour
+)
+
+// Dir is a local directory of slices: <root>/<scope>/<address>.run. Files
+// appear whole, by renaming. Any number of processes may share it, each with
+// the same budget; it and everything in it may be deleted at any time.
+//
+// What was not used for longest goes first when the files together take more
+// than the budget, and anything that was not used for two days. When a file
+// was used is its modification time, so all processes agree.
+type Dir struct {
+	root   string
+	budget int64
+	log    *zap.Logger
+
+	sweeping sync.Mutex
+	mu       struct {
+		sync.Mutex
+		used  int64 // about what is there
+		swept time.Time
+		// Said, until it is right again.
+		unwritable, unreadable bool
+	}
+}
+
+// NewDir returns the directory below root of files of so many bytes together;
+// it does no I/O, and makes directories as it needs them.
+func NewDir(root string, budget int64, log *zap.Logger) *Dir {
+	return &Dir{root: root, budget: budget, log: log}
+}
+
+// Scope is the place of one pipeline in a directory.
+type Scope struct {
+	d    *Dir
+	path string
+}
+
+// Scope returns the place of a name, which must be a file name. Slices of two
+// names are never taken for each other.
+func (d *Dir) Scope(name string) *Scope { return &Scope{d, filepath.Join(d.root, name)} }
+
+const suffix, begun = ".run", ".new-"
+
+func (s *Scope) file(at slice.ID) string { return filepath.Join(s.path, at.String()+suffix) }
+
+// load returns the slice at an address, or nil.
+func (s *Scope) load(at slice.ID, set Settings) *slice.Slice {
+	name := s.file(at)
+	found, used, err := read(name, at, set)
+	switch {
+	case err == nil:
+		set.Observe(TierDirectory, Hit, 1)
+		touch(name, used)
+		return found
+	case errors.Is(err, fs.ErrNotExist):
+		set.Observe(TierDirectory, Miss, 1)
+	case errors.Is(err, slice.ErrDamaged):
+		set.Observe(TierDirectory, Damaged, 1)
+		s.d.log.Warn("damaged slice deleted; its objects are read instead", zap.String("pipeline", set.Pipeline), zap.String("file", name), zap.Error(err))
+		s.remove(name)
+	default:
+		set.Observe(TierDirectory, Failed, 1)
+		s.d.mu.Lock()
+		said := s.d.mu.unreadable
+		s.d.mu.unreadable = true
+		s.d.mu.Unlock()
+		if !said {
+			s.d.log.Warn("slice not read; objects are read instead", zap.String("pipeline", set.Pipeline), zap.String("file", name), zap.Error(err))
+		}
+		s.remove(name)
+	}
+	return nil
+}
+
+func read(name string, at slice.ID, set Settings) (found *slice.Slice, used time.Time, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, used, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, used, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, used, fmt.Errorf("read %s: %w: it is no file", name, slice.ErrDamaged)
+	}
+	found, err = slice.ReadRest(f, info.Size(), at, set.TempDir, set.Memory)
+	return found, info.ModTime(), err
+}
+
+// remove deletes what is of no use; where that is not possible it is replaced
+// when the slice was built.
+func (s *Scope) remove(name string) {
+	info, err := os.Lstat(name)
+	if err == nil && os.Remove(name) == nil {
+		s.d.add(-info.Size())
+	}
+}
+
+// touch notes that a file was used.
+func touch(name string, used time.Time) {
+	if now := time.Now(); now.Sub(used) > touched {
+		_ = os.Chtimes(name, now, now) // at worst it goes too early
+	}
+}
+
+// touch notes that slices are in use.
+func (s *Scope) touch(live map[slice.ID]bool) {
+	s.d.mu.Lock()
+	due := time.Since(s.d.mu.swept) > touched
+	s.d.mu.Unlock()
+	if !due {
+		return
+	}
+	for at := range live {
+		name := s.file(at)
+		if info, err := os.Lstat(name); err == nil {
+			touch(name, info.ModTime())
+		}
+	}
+	s.d.sweep(false)
+}
+
+// store keeps a slice. Where that is not possible it is said once.
+func (s *Scope) store(at slice.ID, built *slice.Slice, set Settings) {
+	size, err := s.write(at, built)
+	if errors.Is(err, syscall.ENOSPC) {
+		s.d.sweep(true) // for the next, and for whoever else needs the disk
+	}
+	s.d.mu.Lock()
+	said := s.d.mu.unwritable
+	s.d.mu.unwritable = err != nil
+	s.d.mu.Unlock()
+	if err != nil {
+		set.Observe(TierDirectory, Failed, 1)
+		if !said {
+			s.d.log.Warn("slices not kept in cache.dir; after a restart they come from the bucket or are read again",
+				zap.String("pipeline", set.Pipeline), zap.Error(err))
+		}
+		return
+	}
+	if said {
+		s.d.log.Info("slices are kept in cache.dir again", zap.String("pipeline", set.Pipeline))
+	}
+	if size > 0 {
+		set.Observe(TierDirectory, Stored, 1)
+		s.d.add(size)
+	}
+}
+
+// write writes a file and returns its size; one that the budget has no room
+// for at all is not written.
+func (s *Scope) write(at slice.ID, built *slice.Slice) (size int64, err error) {
+	body, err := built.AtRest(at)
+	if err != nil || body.Size() > s.d.budget {
+		return 0, err
+	}
+	if err := os.MkdirAll(s.path, 0o700); err != nil {
+		return 0, err
+	}
+	f, err := os.CreateTemp(s.path, begun+"*")
+	if err != nil {
+		return 0, err
+	}
+	// No sync: a file that a power cut tears does not hash to what it should.
+	_, err = io.Copy(f, body)
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), s.file(at))
+	}
+	if err != nil {
+		return 0, errors.Join(err, os.Remove(f.Name()))
+	}
+	return body.Size(), nil
+}
+
+// add counts bytes, and makes room where there are too many.
+func (d *Dir) add(n int64) {
+	d.mu.Lock()
+	d.mu.used += n
+	due := d.mu.swept.IsZero() || d.mu.used > d.budget
+	d.mu.Unlock()
+	if due {
+		d.sweep(false)
+	}
+}
+
+// entry is a file of the directory.
+type entry struct {
+	path string
+	size int64
+	used time.Time
+}
+
+// sweep looks at what is there and deletes what has not been used for long,
+// until a tenth of the budget is free, or where the disk is full of what is
+// there.
+func (d *Dir) sweep(full bool) {
+	if !d.sweeping.TryLock() {
+		return // somebody is at it
+	}
+	defer d.sweeping.Unlock()
+	now := time.Now()
+	all := d.entries()
+	slices.SortFunc(all, func(a, b entry) int { return cmp.Or(a.used.Compare(b.used), strings.Compare(a.path, b.path)) })
+	var used int64
+	for _, e := range all {
+		used += e.size
+	}
+	budget := d.budget
+	if full {
+		budget = min(budget, used)
+	}
+	over := full || used > budget
+	for _, e := range all {
+		old := now.Sub(e.used) > unused || strings.HasPrefix(filepath.Base(e.path), begun) && now.Sub(e.used) > torn
+		if !old && (!over || used <= budget/10*9) {
+			continue
+		}
+		if os.Remove(e.path) == nil {
+			used -= e.size
+		}
+	}
+	d.mu.Lock()
+	d.mu.used, d.mu.swept = used, now
+	d.mu.Unlock()
+}
+
+// entries are the files of ours in all scopes. What cannot be listed is left
+// out: others may be deleting it.
+func (d *Dir) entries() (all []entry) {
+	scopes, err := os.ReadDir(d.root)
+	if err != nil {
+		return nil
+	}
+	for _, scope := range scopes {
+		files, err := os.ReadDir(filepath.Join(d.root, scope.Name()))
+		if err != nil {
+			continue
+		}
+		for _, f := range files {
+			info, err := f.Info()
+			if err != nil || !info.Mode().IsRegular() || !strings.HasSuffix(f.Name(), suffix) && !strings.HasPrefix(f.Name(), begun) {
+				continue
+			}
+			all = append(all, entry{filepath.Join(d.root, scope.Name(), f.Name()), info.Size(), info.ModTime()})
+		}
+	}
+	return all
+}

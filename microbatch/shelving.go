@@ -1,0 +1,160 @@
+package microbatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/deltad/deltad/microbatch/shelf"
+	"github.com/deltad/deltad/microbatch/slice"
+	"github.com/deltad/deltad/sink"
+)
+
+// How long the end of a tenure waits for slices that are being kept in the
+// bucket: a single run is all that there is of its process, a daemon's next
+// process wants the lease.
+const (
+	keepPatience     = 15 * time.Second
+	handOverPatience = 2 * time.Second
+)
+
+// Where the slices of a run came from, for Settings.ObserveSlices beside the
+// tiers of package shelf.
+const (
+	TierMemory  = "memory"
+	TierObjects = "objects" // no tier had it: its objects were read
+)
+
+// shelved is what a pipeline knows of its shelf.
+type shelved struct {
+	*shelf.Shelf // nil where nothing is kept
+	// epoch is that of the last tenure.
+	epoch int64
+	// pane are the slices of the pane that the step in hand has published, for
+	// the shelf; addresses those of the last pane of this tenure, nil for none.
+	pane      []shelf.Entry
+	addresses map[string]bool
+}
+
+// newShelf makes the pipeline's shelf and the cache over it.
+func (p *Pipeline) newShelf() {
+	p.cache = slice.NewCache(p.set.CacheBytes)
+	if p.set.NoCache || !p.set.KeepSlices && p.set.SliceDir == nil {
+		return
+	}
+	set := shelf.Settings{
+		Pipeline: p.set.Name, Dir: p.set.SliceDir, Recipe: p.builder.Recipe(), NewID: p.set.NewID,
+		TempDir: p.set.TempDir, Memory: p.set.Memory, Observe: p.set.ObserveSlices, Log: p.set.Log,
+	}
+	if p.set.KeepSlices {
+		set.Objects = p.set.Sink
+	}
+	p.shelf.Shelf = shelf.New(set)
+	p.cache = slice.NewCacheOver(p.shelf.Shelf, p.set.CacheBytes)
+}
+
+// begin begins a tenure under an epoch: the one that follows the last was
+// nobody else's in between.
+func (s *shelved) begin(epoch int64) {
+	continued := epoch == s.epoch+1
+	s.epoch, s.pane = epoch, nil
+	if !continued {
+		s.addresses = nil
+	}
+	if s.Shelf != nil {
+		s.Begin(continued)
+	}
+}
+
+// end ends what of a tenure is going on.
+func (s *shelved) end(patience time.Duration) {
+	if s.Shelf != nil {
+		s.End(patience)
+	}
+}
+
+// expect tells the shelf which of the slices that are not in memory the bucket
+// may have: those of which the live pane read every object.
+func (p *Pipeline) expect(inputs []slice.Input) {
+	if p.shelf.Shelf == nil {
+		return
+	}
+	due := map[ObjectID]bool{}
+	for _, in := range inputs {
+		if p.cache.Get(slice.IDOf(in)) == nil {
+			for _, o := range in.Objects {
+				due[idOf(o)] = false
+			}
+		}
+	}
+	if p.seen.live != nil && len(due) > 0 {
+		for _, in := range p.seen.live.Inputs {
+			id := ObjectID{in.Key, in.ETag, in.Bytes}
+			if _, ok := due[id]; ok {
+				due[id] = true
+			}
+		}
+	}
+	expected, recipe := map[slice.ID]bool{}, p.builder.Recipe()
+	var from time.Time
+	for _, in := range inputs {
+		all := true
+		for _, o := range in.Objects {
+			all = all && due[idOf(o)]
+		}
+		if all && len(in.Objects) > 0 {
+			expected[slice.AddressOf(recipe, in)] = true
+			if from.IsZero() || in.Start.Before(from) {
+				from = in.Start
+			}
+		}
+	}
+	p.shelf.Expect(expected, from)
+}
+
+// ripen notes the slices of a pane that is live now.
+func (p *Pipeline) ripen(plan Plan) {
+	recipe := p.builder.Recipe()
+	p.shelf.pane, p.shelf.addresses = make([]shelf.Entry, 0, len(p.telling)), make(map[string]bool, len(p.telling))
+	for i, s := range p.telling {
+		at := slice.AddressOf(recipe, plan.Inputs[i].Input)
+		// Those outside the coverage the pane itself keeps, see keepUnread.
+		p.shelf.pane = append(p.shelf.pane, shelf.Entry{At: at, Slice: s, Local: !plan.Coverage.Contains(plan.Inputs[i].Start)})
+		p.shelf.addresses[at.String()] = true
+	}
+}
+
+// shelve hands the slices of the step's pane to the shelf. ctx is the
+// tenure's: what is written goes on beside the steps that follow.
+func (p *Pipeline) shelve(ctx context.Context) {
+	pane := p.shelf.pane
+	p.shelf.pane = nil
+	if p.shelf.Shelf != nil && pane != nil {
+		p.shelf.Published(ctx, pane)
+	}
+}
+
+// cachedRule says which cached slices the next runs can use.
+func (p *Pipeline) cachedRule() sink.CachedRule {
+	rule := sink.CachedRule{Recipe: p.builder.Recipe(), Live: p.shelf.addresses}
+	if live := p.seen.live; live != nil && live.Coverage != nil {
+		rule.From = live.Coverage.From.Time
+	}
+	return rule
+}
+
+// observeSlices counts where the slices of a run came from.
+func (p *Pipeline) observeSlices(w slice.Window) {
+	if p.set.ObserveSlices == nil {
+		return
+	}
+	p.set.ObserveSlices(TierMemory, shelf.Hit, w.Reused-w.Loaded)
+	p.set.ObserveSlices(TierMemory, shelf.Miss, len(w.Slices)-(w.Reused-w.Loaded))
+	p.set.ObserveSlices(TierObjects, shelf.Hit, len(w.Slices)-w.Reused)
+}
+
+// forgetCached tells the shelf what a collection has deleted.
+func (p *Pipeline) forgetCached(plan sink.Collection) {
+	if p.shelf.Shelf != nil {
+		p.shelf.Collected(plan.Cached)
+	}
+}
