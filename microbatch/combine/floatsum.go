@@ -137,7 +137,7 @@ func (c *floatColumn) Add(in *Input) error {
 		return nil
 	}
 	for _, i := range in.Rows {
-		if !arg.Null(int(i)) {
+		if arg.Valid == nil || arg.Valid[i] {
 			c.add(in.Groups[i], arg.Floats[i])
 		}
 	}
@@ -216,7 +216,7 @@ func (c *floatColumn) Unmerge(g uint32, acc []byte) error {
 	c.addWords(g, a.word, trim(a.mag), !a.neg)
 	if a.n == before {
 		var buf fixedPoint
-		if mag, _, _ := c.magnitude(g, &buf); len(mag) > 0 || a.spec != have {
+		if mag, _, _ := c.magnitude(g, buf[:]); len(mag) > 0 || a.spec != have {
 			c.addWords(g, a.word, trim(a.mag), a.neg)
 			return fmt.Errorf("%s: what is taken out was never merged", c.fn.id)
 		}
@@ -238,8 +238,12 @@ func (c *floatColumn) AppendAcc(dst []byte, g uint32) []byte {
 	flagAt := len(dst)
 	dst = append(dst, 0)
 	flags := byte(0)
-	var buf fixedPoint
-	if mag, word, neg := c.magnitude(g, &buf); len(mag) > 0 {
+	var words [3]uint64 // of a sum that is not long
+	buf := words[:]
+	if c.win[g].long != 0 {
+		buf = make([]uint64, longWords)
+	}
+	if mag, word, neg := c.magnitude(g, buf); len(mag) > 0 {
 		flags = flagNonzero
 		if neg {
 			flags |= flagNegative
@@ -274,7 +278,7 @@ func (c *floatColumn) Extract(g uint32, dst *column.Vector) error {
 		return nil
 	}
 	var buf fixedPoint
-	mag, word, neg := c.magnitude(g, &buf)
+	mag, word, neg := c.magnitude(g, buf[:])
 	if c.fn.mean {
 		dst.AppendFloat(divideFloat(mag, 64*word-1074, c.n[g], neg))
 	} else {

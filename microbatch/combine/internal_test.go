@@ -163,7 +163,7 @@ func TestWindowsAgreeWithBigIntegers(t *testing.T) {
 				s.addWords(0, at, words, neg)
 				want.Add(want, new(big.Int).Lsh(bigOf(words, neg), uint(64*at)))
 				var buf fixedPoint
-				mag, word, negative := s.magnitude(0, &buf)
+				mag, word, negative := s.magnitude(0, buf[:])
 				if got := new(big.Int).Lsh(bigOf(mag, negative), uint(64*word)); got.Cmp(want) != 0 {
 					rt.Fatalf("%x after adding %x at %d (negative %v), want %x", got, words, at, neg, want)
 				}

@@ -19,6 +19,13 @@ func appendMagnitude(dst []byte, mag []uint64, word int) []byte {
 	high := (bitLen(mag) + 7) / 8
 	dst = binary.AppendUvarint(dst, uint64(8*word+low))
 	dst = binary.AppendUvarint(dst, uint64(high-low))
+	if len(mag) <= 3 {
+		var b [24]byte
+		for i, w := range mag {
+			binary.LittleEndian.PutUint64(b[8*i:], w)
+		}
+		return append(dst, b[low:high]...)
+	}
 	for i := low; i < high; i++ {
 		dst = append(dst, byte(mag[i/8]>>(8*(i%8))))
 	}

@@ -217,7 +217,7 @@ func (c *momentsColumn) Unmerge(g uint32, acc []byte) error {
 func (c *momentsColumn) read(a *momentsAcc, g uint32) {
 	a.n, a.bad, a.sums = c.n[g], c.notFinite(g), len(c.sums)+1
 	for i := range c.sums {
-		a.mag[i], a.word[i], a.neg[i] = c.sums[i].magnitude(g, &a.buf[i])
+		a.mag[i], a.word[i], a.neg[i] = c.sums[i].magnitude(g, a.buf[i][:])
 	}
 	p := len(c.sums)
 	a.mag[p], a.word[p], a.neg[p] = c.products.magnitude(g, &a.prod)

@@ -127,53 +127,103 @@ func (f *wideSum) addendBits() int {
 	return 63
 }
 
+// wideColumn keeps sums in one word while they fit.
 type wideColumn struct {
-	fn  *wideSum
-	n   []uint64
-	sum []int192
+	fn   *wideSum
+	at   []wideState
+	high []int192 // what has left the one word; empty until something has
 }
 
-func (c *wideColumn) Len() int     { return len(c.n) }
-func (c *wideColumn) Grow(n int)   { c.n, c.sum = grow(c.n, n), grow(c.sum, n) }
-func (c *wideColumn) Reset()       { c.n, c.sum = c.n[:0], c.sum[:0] }
-func (c *wideColumn) Bytes() int64 { return int64(8*cap(c.n) + 24*cap(c.sum)) }
+// wideState is the number of addends and their sum but for what is in high.
+type wideState struct {
+	n  uint64
+	lo int64
+}
+
+func (c *wideColumn) Len() int { return len(c.at) }
+
+func (c *wideColumn) Grow(n int) {
+	c.at = grow(c.at, n)
+	if len(c.high) > 0 {
+		c.high = grow(c.high, n)
+	}
+}
+
+func (c *wideColumn) Reset()       { c.at, c.high = c.at[:0], c.high[:0] }
+func (c *wideColumn) Bytes() int64 { return int64(16*cap(c.at) + 24*cap(c.high)) }
+
+func widen(v int64) int192 { return int192{uint64(v), uint64(v >> 63), uint64(v >> 63)} }
+
+// sum is g's.
+func (c *wideColumn) sum(g uint32) int192 {
+	x := widen(c.at[g].lo)
+	if len(c.high) > 0 {
+		x.add(c.high[g])
+	}
+	return x
+}
+
+// put makes x the sum of g.
+func (c *wideColumn) put(g uint32, x int192) {
+	lo := int64(x[0])
+	if widen(lo) == x {
+		c.at[g].lo = lo
+		if len(c.high) > 0 {
+			c.high[g] = int192{}
+		}
+		return
+	}
+	c.high = grow(c.high, len(c.at))
+	c.at[g].lo, c.high[g] = 0, x
+}
+
+func (c *wideColumn) addWide(g uint32, y int192) {
+	x := c.sum(g)
+	x.add(y)
+	c.put(g, x)
+}
 
 func (c *wideColumn) Add(in *Input) error {
 	if err := c.fn.checkArgs(in); err != nil {
 		return err
 	}
 	arg := in.Args[0]
+	valid := arg.Valid
 	switch {
 	case arg.Type.Kind == column.Null:
 		return nil
 	case arg.Type.Kind == column.Decimal:
 		for _, i := range in.Rows {
-			if !arg.Null(int(i)) {
-				d, g := arg.Decimals[i], in.Groups[i]
-				c.n[g]++
-				c.sum[g].add(int192{d.Lo, uint64(d.Hi), uint64(d.Hi >> 63)})
+			if valid != nil && !valid[i] {
+				continue
 			}
+			d, g := arg.Decimals[i], in.Groups[i]
+			if d.Hi == int64(d.Lo)>>63 {
+				c.add(g, int64(d.Lo))
+				continue
+			}
+			c.at[g].n++
+			c.addWide(g, int192{d.Lo, uint64(d.Hi), uint64(d.Hi >> 63)})
 		}
 		return nil
 	}
 	for _, i := range in.Rows {
-		if !arg.Null(int(i)) {
-			g := in.Groups[i]
-			c.n[g]++
-			c.sum[g].addInt64(arg.Ints[i])
+		if valid == nil || valid[i] {
+			c.add(in.Groups[i], arg.Ints[i])
 		}
 	}
 	return nil
 }
 
-func (x *int192) addInt64(v int64) {
-	sign := uint64(v >> 63)
-	var c uint64
-	x[0], c = bits.Add64(x[0], uint64(v), 0)
-	if sign+c != 0 { // else nothing reaches the upper words: sign -1 and a carry cancel too
-		x[1], c = bits.Add64(x[1], sign, c)
-		x[2], _ = bits.Add64(x[2], sign, c)
+func (c *wideColumn) add(g uint32, v int64) {
+	s := &c.at[g]
+	s.n++
+	x := s.lo + v
+	if (x^s.lo)&(x^v) < 0 {
+		c.addWide(g, widen(v))
+		return
 	}
+	s.lo = x
 }
 
 func (c *wideColumn) Merge(g uint32, acc []byte) error {
@@ -181,13 +231,15 @@ func (c *wideColumn) Merge(g uint32, acc []byte) error {
 	if err != nil {
 		return err
 	}
-	total, carry := bits.Add64(c.n[g], n, 0)
-	sum := c.sum[g]
+	total, carry := bits.Add64(c.at[g].n, n, 0)
+	before := c.sum(g)
+	sum := before
 	sum.add(x)
-	if a, b := c.sum[g].negative(), x.negative(); carry != 0 || a == b && sum.negative() != a {
+	if a, b := before.negative(), x.negative(); carry != 0 || a == b && sum.negative() != a {
 		return fmt.Errorf("%s accumulator: more than 64 bits of addends", c.fn.id)
 	}
-	c.n[g], c.sum[g] = total, sum
+	c.at[g].n = total
+	c.put(g, sum)
 	return nil
 }
 
@@ -196,38 +248,57 @@ func (c *wideColumn) Unmerge(g uint32, acc []byte) error {
 	if err != nil {
 		return err
 	}
-	rest := c.sum[g]
+	have := c.at[g].n
+	rest := c.sum(g)
 	rest.add(x.negated())
-	if n > c.n[g] || n == c.n[g] && rest != (int192{}) {
+	if n > have || n == have && rest != (int192{}) {
 		return fmt.Errorf("%s: what is taken out was never merged", c.fn.id)
 	}
-	c.n[g], c.sum[g] = c.n[g]-n, rest
+	c.at[g].n = have - n
+	c.put(g, rest)
 	return nil
 }
 
 func (c *wideColumn) AppendAcc(dst []byte, g uint32) []byte {
-	if c.n[g] == 0 {
+	s := c.at[g]
+	if s.n == 0 {
 		return dst
 	}
-	return c.sum[g].append(binary.AppendUvarint(dst, c.n[g]))
+	dst = binary.AppendUvarint(dst, s.n)
+	if len(c.high) > 0 {
+		return c.sum(g).append(dst)
+	}
+	// int192.append of one word.
+	mag, sign := uint64(s.lo), byte(signPositive)
+	switch {
+	case s.lo == 0:
+		return append(dst, signZero)
+	case s.lo < 0:
+		mag, sign = -mag, signNegative
+	}
+	var b [9]byte
+	n := (bits.Len64(mag) + 7) / 8
+	binary.BigEndian.PutUint64(b[1:], mag)
+	b[8-n] = sign
+	return append(dst, b[8-n:]...)
 }
 
 func (c *wideColumn) Extract(g uint32, dst *column.Vector) error {
-	if c.n[g] == 0 {
+	if c.at[g].n == 0 {
 		dst.AppendNull()
 		return nil
 	}
-	x := c.sum[g]
+	x := c.sum(g)
 	abs, neg := x.abs()
 	mag := trim(abs[:])
 	switch {
 	case c.fn.mean && c.fn.args[0].Kind == column.Decimal:
 		den := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(c.fn.args[0].Scale)), nil)
-		den.Mul(den, new(big.Int).SetUint64(c.n[g]))
+		den.Mul(den, new(big.Int).SetUint64(c.at[g].n))
 		f, _ := new(big.Rat).SetFrac(bigOf(mag, neg), den).Float64()
 		dst.AppendFloat(f)
 	case c.fn.mean:
-		dst.AppendFloat(divideFloat(mag, 0, c.n[g], neg))
+		dst.AppendFloat(divideFloat(mag, 0, c.at[g].n, neg))
 	case c.fn.out.Kind == column.Decimal:
 		d := column.Int128{Hi: int64(x[1]), Lo: x[0]}
 		if x[2] != uint64(d.Hi>>63) || !within38(d) {

@@ -182,13 +182,14 @@ func (s *windows) goLong(f *window) {
 	f.long = int32(len(s.long))
 }
 
-// magnitude copies the absolute value of g's sum into buf and returns its
-// words, trimmed, with the place of the first.
-func (s *windows) magnitude(g uint32, buf *fixedPoint) (mag []uint64, word int, neg bool) {
+// magnitude copies the absolute value of g's sum into buf, which has longWords
+// words, or three where the sum is not long, and returns its words, trimmed,
+// with the place of the first.
+func (s *windows) magnitude(g uint32, buf []uint64) (mag []uint64, word int, neg bool) {
 	f := &s.win[g]
 	src, word := f.w[:], int(f.off)
 	if f.long != 0 {
 		src, word = s.long[f.long-1][:], 0
 	}
-	return magnitudeOf(buf[:], src, word)
+	return magnitudeOf(buf, src, word)
 }

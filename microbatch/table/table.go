@@ -27,11 +27,8 @@
 package table
 
 import (
-	"bytes"
-	"encoding/binary"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
@@ -54,6 +51,7 @@ type Table struct {
 	columns []combine.Column
 	scratch []byte
 	order   []sortKey
+	spare   []sortKey
 	accs    [][]byte
 }
 
@@ -136,18 +134,15 @@ func (t *Table) Len() int { return t.keys.Len() }
 // Key returns the encoded key of a group, valid until Reset.
 func (t *Table) Key(g uint32) []byte { return t.keys.Bytes(g) }
 
-// Bytes is the memory held, for budgets. Writing a run takes another 16 bytes
+// Bytes is the memory held, for budgets. Writing a run takes another 32 bytes
 // for each group.
 func (t *Table) Bytes() int64 {
-	n := t.keys.Size() + int64(cap(t.scratch)+24*cap(t.order))
+	n := t.keys.Size() + int64(cap(t.scratch)+16*cap(t.order)+16*cap(t.spare))
 	if t.index != nil {
 		n += t.index.bytes()
 	}
 	for _, c := range t.columns {
 		n += c.Bytes()
-	}
-	for _, a := range t.accs {
-		n += int64(cap(a))
 	}
 	return n
 }
@@ -156,16 +151,10 @@ func (t *Table) Bytes() int64 {
 // anew. The columns are replaced: ask Columns for them again.
 func (t *Table) Reset() {
 	t.forget()
-	t.order = nil
+	t.order, t.spare = nil, nil
 	for i, f := range t.shape.Fns {
 		t.columns[i] = f.NewColumn()
 	}
-}
-
-// sortKey is a group with the first eight bytes of its key.
-type sortKey struct {
-	prefix uint64
-	group  uint32
 }
 
 // Sorted returns the groups in the order of their keys, valid until the next
@@ -179,24 +168,8 @@ func (t *Table) Sorted() []uint32 {
 	return out
 }
 
-func (t *Table) sorted() []sortKey {
-	t.order = slices.Grow(t.order[:0], t.Len())
-	for g := range uint32(t.Len()) {
-		var b [8]byte
-		copy(b[:], t.Key(g))
-		t.order = append(t.order, sortKey{binary.BigEndian.Uint64(b[:]), g})
-	}
-	slices.SortFunc(t.order, func(a, b sortKey) int {
-		switch {
-		case a.prefix < b.prefix:
-			return -1
-		case a.prefix > b.prefix:
-			return 1
-		}
-		return bytes.Compare(t.Key(a.group), t.Key(b.group))
-	})
-	return t.order
-}
+// rowsAtOnce is how many rows' accumulators are written column by column.
+const rowsAtOnce = 256
 
 // WriteRun writes the table as a run. The table stays as it is.
 func (t *Table) WriteRun(w io.Writer, o Options) (Summary, error) {
@@ -204,12 +177,29 @@ func (t *Table) WriteRun(w io.Writer, o Options) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	for _, k := range t.sorted() {
-		for f, c := range t.columns {
-			t.accs[f] = c.AppendAcc(t.accs[f][:0], k.group)
+	var groups [rowsAtOnce]uint32
+	ends := make([][]int, len(t.columns))
+	bufs := make([][]byte, len(t.columns))
+	for order := t.sorted(); len(order) > 0; {
+		n := min(len(order), rowsAtOnce)
+		for i, k := range order[:n] {
+			groups[i] = k.group
 		}
-		if err := rw.Append(t.Key(k.group), t.accs); err != nil {
-			return Summary{}, err
+		order = order[n:]
+		for f, c := range t.columns {
+			bufs[f], ends[f] = combine.AppendAccs(c, bufs[f][:0], ends[f][:0], groups[:n])
+		}
+		for i, g := range groups[:n] {
+			for f := range t.accs {
+				from := 0
+				if i > 0 {
+					from = ends[f][i-1]
+				}
+				t.accs[f] = bufs[f][from:ends[f][i]]
+			}
+			if err := rw.Append(t.Key(g), t.accs); err != nil {
+				return Summary{}, err
+			}
 		}
 	}
 	return rw.Close()
