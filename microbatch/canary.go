@@ -104,8 +104,26 @@ func (p *Pipeline) doubts(ctx context.Context, runID string, err error) (due boo
 func (p *Pipeline) distrust(d doubt) {
 	p.doubt = d
 	p.cache = slice.NewCache(p.set.CacheBytes)
+	if p.shelf.Shelf != nil {
+		p.cache = slice.NewCacheOver(wary{p.shelf.Shelf, &p.doubt}, p.set.CacheBytes)
+	}
 	p.bases = nil
 	p.digests.forget()
+}
+
+// wary is a shelf that has nothing while there is doubt. What is built then
+// takes the place of what is there.
+type wary struct {
+	slice.Shelf
+	doubt *doubt // it changes between runs, and loads are within one
+}
+
+// Load implements slice.Shelf.
+func (w wary) Load(ctx context.Context, at slice.ID) *slice.Slice {
+	if *w.doubt != noDoubt {
+		return nil
+	}
+	return w.Shelf.Load(ctx, at)
 }
 
 // stop pauses the pipeline after a second difference. Where the state store
