@@ -21,9 +21,17 @@ type finding struct {
 }
 
 func (c *cli) checkCommand() *cobra.Command {
-	var online bool
+	var online, laws bool
 	cmd := &cobra.Command{
 		Use: "check", Short: "lint the configuration; with --online try permissions and the stores too", Args: cobra.NoArgs,
+		Long: `check says everything that is wrong with the configuration and what follows from it, asking nobody.
+
+With --online it lists the sources and probes the outputs. With --laws it reads the first records of the
+newest objects of each pipeline, up to 10,000 records of 16 objects, and checks on them that every combine
+fn keeps the laws of its class. Nothing is published.
+
+It exits with 2 if the configuration or a store is at fault, with 1 if a law is broken or nothing could be
+sampled.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			findings, cfg := c.lint()
 			ok := cfg != nil
@@ -37,23 +45,55 @@ func (c *cli) checkCommand() *cobra.Command {
 			for _, f := range findings {
 				ok = ok && f.Level != "error"
 			}
-			err := c.print(map[string]any{"ok": ok, "findings": findings}, func() error {
-				for _, f := range findings {
-					fmt.Fprintf(c.out, "%s: %s\n", f.Level, f.Message)
-				}
-				if ok {
-					fmt.Fprintln(c.out, "ok")
-				}
-				return nil
-			})
-			if err == nil && !ok {
-				return &exitError{code: exitUsage}
+			if !laws || cfg == nil {
+				return c.checked(ok, findings, nil)
 			}
-			return err
+			found, err := c.checkLaws(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return c.checked(ok, findings, found)
 		},
 	}
 	cmd.Flags().BoolVar(&online, "online", false, "ask the stores and the state store too")
+	cmd.Flags().BoolVar(&laws, "laws", false, "check the combiner laws on sampled records of each pipeline")
 	return cmd
+}
+
+// checked prints what check has found. Laws are nil where they were not asked
+// for.
+func (c *cli) checked(usable bool, findings []finding, laws []pipelineLaws) error {
+	lawful := true
+	for _, p := range laws {
+		lawful = lawful && p.ok()
+	}
+	out := map[string]any{"ok": usable && lawful, "findings": findings}
+	if laws != nil {
+		out["laws"] = laws
+	}
+	err := c.print(out, func() error {
+		for _, f := range findings {
+			fmt.Fprintf(c.out, "%s: %s\n", f.Level, f.Message)
+		}
+		for _, p := range laws {
+			if err := c.lawsText(p); err != nil {
+				return err
+			}
+		}
+		if usable && lawful {
+			fmt.Fprintln(c.out, "ok")
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case !usable:
+		return &exitError{code: exitUsage}
+	case !lawful:
+		return &exitError{code: exitFailed}
+	}
+	return nil
 }
 
 // lint collects everything there is to say without asking anybody. The

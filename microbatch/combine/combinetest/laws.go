@@ -109,7 +109,7 @@ func deal(rec Records, k int, rng *rand.Rand) dealing {
 		d.rows[p] = append(d.rows[p], i)
 	}
 	for p := range d.parts {
-		d.parts[p] = rec.only(d.rows[p])
+		d.parts[p] = rec.Only(d.rows[p])
 	}
 	return d
 }
@@ -175,7 +175,7 @@ func checkOrder(fn combine.Fn, rec Records, seed uint64) *difference {
 	if bytes.HasPrefix(want, []byte("error: ")) {
 		return wrong("%s", want)
 	}
-	return same("in another order the accumulator is another", accOf(fn, rec.only(shuffled(len(rec.Ranks), newRng(seed)))), want)
+	return same("in another order the accumulator is another", accOf(fn, rec.Only(shuffled(len(rec.Ranks), newRng(seed)))), want)
 }
 
 func checkSplit(fn combine.Fn, rec Records, seed uint64) *difference {
@@ -210,7 +210,7 @@ func checkIdentity(fn combine.Fn, rec Records, _ uint64) *difference {
 	if d := same("nothing, merged with the accumulator, is not it", merged(fn, nil, a), a); d != nil {
 		return d
 	}
-	return same("the accumulator of no records is not empty", accOf(fn, rec.only(nil)), nil)
+	return same("the accumulator of no records is not empty", accOf(fn, rec.Only(nil)), nil)
 }
 
 func checkRoundtrip(fn combine.Fn, rec Records, _ uint64) *difference {
@@ -322,7 +322,7 @@ func checkGroups(fn combine.Fn, rec Records, seed uint64) *difference {
 		return wrong("%v", err)
 	}
 	for g := range rows {
-		if d := same(fmt.Sprintf("as group %d of %d, beside others, the accumulator is another", g+1, k), col.AppendAcc(nil, uint32(g)), accOf(fn, rec.only(rows[g]))); d != nil {
+		if d := same(fmt.Sprintf("as group %d of %d, beside others, the accumulator is another", g+1, k), col.AppendAcc(nil, uint32(g)), accOf(fn, rec.Only(rows[g]))); d != nil {
 			return d
 		}
 	}
@@ -341,7 +341,7 @@ func checkRows(fn combine.Fn, rec Records, seed uint64) *difference {
 	if err := col.Add(in); err != nil {
 		return wrong("%v", err)
 	}
-	return same("Add with some Rows is not Add of these records alone", col.AppendAcc(nil, 0), accOf(fn, rec.only(rows)))
+	return same("Add with some Rows is not Add of these records alone", col.AppendAcc(nil, 0), accOf(fn, rec.Only(rows)))
 }
 
 // checkStrict damages the accumulator: what is accepted must be canonical, what

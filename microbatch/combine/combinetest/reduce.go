@@ -13,12 +13,17 @@ type reducer struct {
 
 	rec   Records
 	found *difference
+	// budget is how many more records may be looked at: an end in any case.
+	budget int
 }
+
+// reduceBudget is a second or two.
+const reduceBudget = 5_000_000
 
 // reduce leaves out records, then makes those that are left plainer, while the
 // law stays broken. If they break a plainer law too, that is the one to tell.
 func reduce(l law, fn combine.Fn, rec Records, seed uint64, found *difference) *Violation {
-	r := &reducer{law: l, fn: fn, seed: seed, rec: rec, found: found}
+	r := &reducer{law: l, fn: fn, seed: seed, rec: rec, found: found, budget: reduceBudget}
 	r.shrink()
 	for _, before := range laws() {
 		if before.name == r.law.name {
@@ -60,7 +65,7 @@ func (r *reducer) search() {
 				for i := range rows {
 					rows[i] = rng.Int32N(int32(v.Len()))
 				}
-				rec.Args = append(rec.Args, Records{Args: []*column.Vector{v}, Ranks: make([][]byte, v.Len())}.only(rows).Args[0])
+				rec.Args = append(rec.Args, Records{Args: []*column.Vector{v}, Ranks: make([][]byte, v.Len())}.Only(rows).Args[0])
 			}
 			for range n {
 				rec.Ranks = append(rec.Ranks, plainRank())
@@ -79,17 +84,14 @@ func plainRank() []byte {
 	return combine.AppendRank(nil, epoch, 0, false, nil)
 }
 
-// try keeps the records if the law is broken by them too. Few records are
-// dealt and shuffled in several ways: the first may happen to be harmless.
+// try keeps the records if the law is broken by them too. They are dealt and
+// shuffled in several ways: the first may happen to be harmless.
 func (r *reducer) try(rec Records) bool {
-	ways := uint64(1)
-	switch n := len(rec.Ranks); {
-	case n <= plainest:
-		ways = 16
-	case n <= 64:
-		ways = 4
-	}
-	for way := range ways {
+	const ways = 16
+	for way := range uint64(ways) {
+		if r.budget -= len(rec.Ranks) + 1; r.budget < 0 {
+			return false
+		}
 		if d := r.law.run(r.fn, rec, r.seed+way); d != nil {
 			r.rec, r.found, r.seed = rec, d, r.seed+way
 			return true
@@ -127,7 +129,7 @@ func (r Records) without(from, to int) Records {
 			rows = append(rows, i)
 		}
 	}
-	return r.only(rows)
+	return r.Only(rows)
 }
 
 // plainest bounds the number of records that are worth making plainer.

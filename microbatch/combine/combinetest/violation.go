@@ -139,8 +139,8 @@ func (r Records) Lines() []string {
 	return out
 }
 
-// only returns the records at the places, in that order.
-func (r Records) only(rows []int32) Records {
+// Only returns the records at the places, in that order.
+func (r Records) Only(rows []int32) Records {
 	out := Records{Args: make([]*column.Vector, len(r.Args))}
 	for j, a := range r.Args {
 		out.Args[j] = column.New(a.Type)
