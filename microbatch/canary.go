@@ -30,8 +30,8 @@ import (
 // Accumulators that were kept and cannot be read any more fail a run too, and
 // are thrown away likewise, without step 3.
 //
-// Doubt is of this process: another one has kept nothing, and begins at 1. So
-// does this one after a person has resumed the pipeline.
+// Doubt is of this process: another one begins at 1, and so does this one after
+// a person has resumed the pipeline.
 
 // ErrCanary is a run whose canary came to another result.
 var ErrCanary = errors.New("canary")
@@ -103,7 +103,7 @@ func (p *Pipeline) doubts(ctx context.Context, runID string, err error) (due boo
 // distrust throws away what runs have kept.
 func (p *Pipeline) distrust(d doubt) {
 	p.doubt = d
-	p.cache = slice.NewCache(p.set.CacheBytes)
+	p.distrustSlices()
 	if p.shelf.Shelf != nil {
 		p.cache = slice.NewCacheOver(wary{p.shelf.Shelf, &p.doubt}, p.set.CacheBytes)
 	}

@@ -37,7 +37,7 @@ type shelved struct {
 
 // newShelf makes the pipeline's shelf and the cache over it.
 func (p *Pipeline) newShelf() {
-	p.cache = slice.NewCache(p.set.CacheBytes)
+	defer p.emptyCache()
 	if p.set.NoCache || !p.set.KeepSlices && p.set.SliceDir == nil {
 		return
 	}
@@ -49,7 +49,21 @@ func (p *Pipeline) newShelf() {
 		set.Objects = p.set.Sink
 	}
 	p.shelf.Shelf = shelf.New(set)
-	p.cache = slice.NewCacheOver(p.shelf.Shelf, p.set.CacheBytes)
+}
+
+func (p *Pipeline) emptyCache() {
+	p.cache = slice.NewCache(p.set.CacheBytes)
+	if p.shelf.Shelf != nil {
+		p.cache = slice.NewCacheOver(p.shelf.Shelf, p.set.CacheBytes)
+	}
+}
+
+// distrustSlices throws away the slices that were kept.
+func (p *Pipeline) distrustSlices() {
+	p.emptyCache()
+	if p.shelf.Shelf != nil {
+		p.shelf.Distrust()
+	}
 }
 
 // begin begins a tenure under an epoch: the one that follows the last was

@@ -102,14 +102,26 @@ func (b *bucket) learn(ctx context.Context) bool {
 		return false
 	}
 	delete(b.mu.silent, "list")
-	// Names sort by partition, address and time: later ones take their place before earlier ones.
 	for _, c := range found {
-		if at, ok := parse(c.Address); ok && !slices.Contains(b.mu.at[at], c.Key) {
-			b.mu.at[at] = append([]string{c.Key}, b.mu.at[at]...)
+		if at, ok := parse(c.Address); ok {
+			b.note(at, c.Key)
 		}
 	}
 	b.mu.listed = true
 	return true
+}
+
+// note adds a key to those of its address; the caller holds mu. The names of
+// one address sort by time.
+func (b *bucket) note(at slice.ID, key string) {
+	keys := b.mu.at[at]
+	if slices.Contains(keys, key) {
+		return
+	}
+	keys = append(keys, key)
+	slices.Sort(keys)
+	slices.Reverse(keys)
+	b.mu.at[at] = keys
 }
 
 func parse(address string) (at slice.ID, ok bool) {
@@ -293,7 +305,7 @@ func (b *bucket) put(ctx context.Context, e Entry) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mu.at[e.At] = append([]string{key}, b.mu.at[e.At]...)
+	b.note(e.At, key)
 	delete(b.mu.silent, "write")
 	return nil
 }

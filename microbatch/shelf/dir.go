@@ -203,6 +203,12 @@ func (s *Scope) write(at slice.ID, built *slice.Slice) (size int64, err error) {
 	return body.Size(), nil
 }
 
+// clear deletes the slices of the scope.
+func (s *Scope) clear() {
+	_ = os.RemoveAll(s.path) // what stays is written over
+	s.d.sweep(false)
+}
+
 // add counts bytes, and makes room where there are too many.
 func (d *Dir) add(n int64) {
 	d.mu.Lock()

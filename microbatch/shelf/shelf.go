@@ -95,6 +95,7 @@ type Shelf struct {
 		fresh    map[slice.ID]weak.Pointer[slice.Slice] // built here and not in the bucket yet
 		untold   map[slice.ID]weak.Pointer[slice.Slice] // nor in the directory, see invariant 4
 		expected map[slice.ID]bool                      // which the bucket may have
+		blind    bool                                   // what is there is not to be used
 		live     map[slice.ID]bool                      // those of the last pane
 	}
 }
@@ -117,6 +118,9 @@ func New(set Settings) *Shelf {
 // others, unless it knows that they are there.
 func (s *Shelf) Expect(at map[slice.ID]bool, from time.Time) {
 	s.mu.Lock()
+	if s.mu.blind {
+		at = nil
+	}
 	s.mu.expected = at
 	s.mu.Unlock()
 	if s.bucket != nil && len(at) > 0 {
@@ -136,6 +140,12 @@ func (s *Shelf) Load(ctx context.Context, at slice.ID) (found *slice.Slice) {
 		}
 	}()
 	defer rescue.Into(&wrong, "load slice "+at.String())
+	s.mu.Lock()
+	expected, blind := s.mu.expected[at], s.mu.blind
+	s.mu.Unlock()
+	if blind {
+		return nil
+	}
 	if s.set.Dir != nil {
 		if found := s.set.Dir.load(at, s.set); found != nil {
 			return found
@@ -144,9 +154,6 @@ func (s *Shelf) Load(ctx context.Context, at slice.ID) (found *slice.Slice) {
 	if s.bucket == nil {
 		return nil
 	}
-	s.mu.Lock()
-	expected := s.mu.expected[at]
-	s.mu.Unlock()
 	found = s.bucket.load(ctx, at, expected)
 	if found != nil && s.set.Dir != nil {
 		s.set.Dir.store(at, found, s.set)
@@ -189,6 +196,7 @@ func (s *Shelf) Published(ctx context.Context, pane []Entry) {
 		}
 	}
 	clear(s.mu.untold)
+	s.mu.blind = false
 	s.mu.Unlock()
 	if s.set.Dir != nil {
 		for _, e := range told {
@@ -214,6 +222,19 @@ func (s *Shelf) uploaded(e Entry) {
 	defer s.mu.Unlock()
 	if s.mu.fresh[e.At] == weak.Make(e.Slice) {
 		delete(s.mu.fresh, e.At)
+	}
+}
+
+// Distrust says that something kept was wrong although it verified: nothing is
+// loaded before the next pane was published, whose slices then take the place
+// of what is there.
+func (s *Shelf) Distrust() {
+	s.mu.Lock()
+	s.mu.blind = true
+	s.mu.expected = nil
+	s.mu.Unlock()
+	if s.set.Dir != nil {
+		s.set.Dir.clear()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/deltad/deltad/configs"
 	"github.com/deltad/deltad/microbatch"
 	"github.com/deltad/deltad/microbatch/combine"
+	"github.com/deltad/deltad/microbatch/shelf"
 	"github.com/deltad/deltad/store"
 	"github.com/deltad/deltad/watermark"
 	"github.com/deltad/deltad/watermark/postgres"
@@ -73,6 +75,8 @@ type App struct {
 	budget  budget
 	gate    *gate
 	makers  *makers
+	// sliceDir keeps slices for the next process; nil without cache.dir.
+	sliceDir *shelf.Dir
 
 	mu struct {
 		sync.Mutex
@@ -152,6 +156,7 @@ func (a *App) openPipes(ctx context.Context) error {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("cache.dir: %w", err)
 		}
+		a.sliceDir = shelf.NewDir(filepath.Join(dir, "slices"), a.budget.shelf, a.Log)
 	}
 	for _, p := range a.Config.Pipelines {
 		if a.options.Only != "" && p.Name != a.options.Only {

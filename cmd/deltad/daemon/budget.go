@@ -34,8 +34,10 @@ type budget struct {
 	// table and scan bound one slice being built.
 	table int64
 	scan  scan.Limits
-	// slices bounds those kept of each pipeline, in memory or in dir.
+	// slices bounds those of each pipeline that a process keeps, in memory or in
+	// nameless files of dir; shelf those of all that stay in dir for the next.
 	slices int64
+	shelf  int64
 	dir    string
 }
 
@@ -60,6 +62,10 @@ func divide(c *configs.Config) budget {
 	b.scan.RowGroup = min(max(share, 16<<20), 512<<20)
 	b.scan.Page = int(min(max(share/2, 8<<20), 64<<20))
 	b.slices = int64(c.Cache.Size) / pipelines
+	if b.dir != "" {
+		b.shelf = int64(c.Cache.Size) / 2
+		b.slices /= 2
+	}
 	return b
 }
 

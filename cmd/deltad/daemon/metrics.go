@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/deltad/deltad/microbatch"
+	"github.com/deltad/deltad/microbatch/shelf"
 	"github.com/deltad/deltad/store"
 )
 
@@ -31,6 +32,7 @@ type Metrics struct {
 	lagging     *prometheus.GaugeVec
 	panics      *prometheus.CounterVec
 	requests    *prometheus.CounterVec
+	slices      *prometheus.CounterVec
 	storeBytes  *prometheus.CounterVec
 	storeTime   *prometheus.HistogramVec
 
@@ -92,6 +94,12 @@ func NewMetrics() *Metrics {
 	m.requests = counter("deltad_store_requests_total", "Calls of object stores.", "op", "outcome")
 	m.storeBytes = counter("deltad_store_bytes_total", "Bytes of bodies read from and offered to object stores.", "op")
 	m.storeTime = histogram("deltad_store_request_duration_seconds", "How long calls of object stores took.", prometheus.ExponentialBuckets(0.001, 2.5, 12), "op")
+	m.slices = counter("deltad_slice_cache_requests_total", "Slices that were looked for and kept, by tier and outcome; a hit of the tier objects is one whose objects were read.", "tier", "outcome")
+	for tier, outcomes := range sliceOutcomes() {
+		for _, o := range outcomes {
+			m.slices.WithLabelValues(tier, o)
+		}
+	}
 	for _, op := range store.Ops {
 		m.storeBytes.WithLabelValues(op)
 		m.storeTime.WithLabelValues(op)
@@ -168,6 +176,19 @@ func (m *Metrics) ObserveStore(op, outcome string, elapsed time.Duration, bytes 
 	m.requests.WithLabelValues(op, outcome).Inc()
 	m.storeBytes.WithLabelValues(op).Add(float64(max(0, bytes)))
 	m.storeTime.WithLabelValues(op).Observe(elapsed.Seconds())
+}
+
+// sliceOutcomes are the outcomes that the tiers of slices have.
+func sliceOutcomes() map[string][]string {
+	kept := []string{shelf.Hit, shelf.Miss, shelf.Damaged, shelf.Failed, shelf.Stored}
+	return map[string][]string{
+		microbatch.TierMemory: {shelf.Hit, shelf.Miss}, shelf.TierDirectory: kept, shelf.TierBucket: kept, microbatch.TierObjects: {shelf.Hit},
+	}
+}
+
+// ObserveSlices takes in where slices came from, or went.
+func (m *Metrics) ObserveSlices(tier, outcome string, n int) {
+	m.slices.WithLabelValues(tier, outcome).Add(float64(n))
 }
 
 // Handler serves the series.

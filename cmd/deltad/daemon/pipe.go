@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"sync"
 	"time"
@@ -167,10 +169,21 @@ func (a *App) settings(p *Pipe, layout *partition.Layout) (microbatch.Settings, 
 		Log: a.Log, NewID: a.NewID, Build: a.options.Build, Instance: a.Instance,
 		LeaseTTL: a.options.LeaseTTL, Grace: a.options.Grace, Trace: a.options.Trace,
 	}
+	set.KeepSlices, set.ObserveSlices = true, a.Metrics.ObserveSlices
+	if a.sliceDir != nil {
+		set.SliceDir = a.sliceDir.Scope(sliceScope(p))
+	}
 	if f := c.Full; f != nil {
 		set.Full, set.Since, set.SupportPrevious, set.RebuildOnStale = true, f.Since, f.SupportPreviousFor, f.OnStale == configs.StaleRebuild
 	}
 	return set, nil
+}
+
+// sliceScope names the pipeline's place in the directory of slices: what tells
+// versions of objects apart does so within one source.
+func sliceScope(p *Pipe) string {
+	sum := sha256.Sum256([]byte(p.Raw.String()))
+	return p.Config.Name + "-" + hex.EncodeToString(sum[:8])
 }
 
 func pathValues(columns []partition.Column) map[string]string {
