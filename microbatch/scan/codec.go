@@ -41,12 +41,14 @@ func checkCodec(codec int32) error {
 type inflater struct {
 	limit int
 	zstd  *zstd.Decoder
+	room  int // the limit that zstd was made with
 	gzip  *gzip.Reader
 }
 
 func (f *inflater) close() {
 	if f.zstd != nil {
 		f.zstd.Close()
+		f.zstd = nil
 	}
 }
 
@@ -90,13 +92,16 @@ func plausible(codec int32, size, src int) bool {
 }
 
 func (f *inflater) unzstd(dst, src []byte) (int, error) {
+	if f.zstd != nil && f.room != f.limit {
+		f.close()
+	}
 	if f.zstd == nil {
 		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 			zstd.WithDecoderMaxMemory(uint64(f.limit)+1), zstd.WithDecoderMaxWindow(max(uint64(f.limit), 1<<10)))
 		if err != nil {
 			return 0, err
 		}
-		f.zstd = d
+		f.zstd, f.room = d, f.limit
 	}
 	out, err := f.zstd.DecodeAll(src, dst[:0:len(dst)])
 	if err == nil && len(out) == len(dst) && len(dst) > 0 && &out[0] != &dst[0] {

@@ -129,6 +129,21 @@ type levels struct {
 	scratch []uint32
 }
 
+// all takes the next n levels if they are the greatest in one run: the values of
+// a column without nulls. Else it takes none.
+func (l *levels) all(n int) (bool, error) {
+	for l.h.left == 0 {
+		if err := l.h.start(); err != nil {
+			return false, fmt.Errorf("levels: %w", err)
+		}
+	}
+	if l.h.packed || l.h.value != uint32(l.most) || l.h.left < n {
+		return false, nil
+	}
+	l.h.left -= n
+	return true, nil
+}
+
 // read fills dst.
 func (l *levels) read(dst []uint8) error {
 	if l.most == 0 {

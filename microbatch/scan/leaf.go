@@ -14,16 +14,15 @@ type leafReader struct {
 	lt     leafType
 	lim    Limits
 	codec  int32
-	infl   *inflater
+	memory pages
 	dict   *column.Vector
 	pages  []page
 	number int // of the current page
 
-	left    int // values of the current page not read, nulls included
-	def     levels
-	rep     levels
-	source  valueSource
-	scratch []byte // decompressed page, where values do not share it
+	left   int // values of the current page not read, nulls included
+	def    levels
+	rep    levels
+	source valueSource
 
 	// Rows with list elements or struct fields, for one batch.
 	defs, reps []uint8
@@ -61,8 +60,8 @@ func (l *leafReader) shares() bool {
 	return l.lt.typ.Kind == column.String || l.lt.typ.Kind == column.Bytes
 }
 
-// body returns n decompressed bytes of src.
-func (l *leafReader) body(src []byte, n int, stored bool) ([]byte, error) {
+// body returns n decompressed bytes of src, in what room gives for them.
+func (l *leafReader) body(src []byte, n int, stored bool, room func(n int, shared bool) []byte) ([]byte, error) {
 	if l.codec == codecNone || stored {
 		if len(src) != n {
 			return nil, fmt.Errorf("%d bytes where the header says %d", len(src), n)
@@ -75,16 +74,8 @@ func (l *leafReader) body(src []byte, n int, stored bool) ([]byte, error) {
 	if !plausible(l.codec, n, len(src)) {
 		return nil, fmt.Errorf("%d bytes cannot decompress to %d", len(src), n)
 	}
-	var dst []byte
-	if l.shares() {
-		dst = make([]byte, n)
-	} else {
-		if cap(l.scratch) < n {
-			l.scratch = make([]byte, n)
-		}
-		dst = l.scratch[:n]
-	}
-	return dst, l.infl.inflate(l.codec, dst, src)
+	dst := room(n, l.shares())
+	return dst, l.memory.scratch.infl.inflate(l.codec, dst, src)
 }
 
 func (l *leafReader) readDictionary(p *page) error {
@@ -94,7 +85,7 @@ func (l *leafReader) readDictionary(p *page) error {
 	if p.encoding != encPlain && p.encoding != encPlainDictionary {
 		return fmt.Errorf("encoding %d", p.encoding)
 	}
-	b, err := l.body(p.body, p.size, false)
+	b, err := l.body(p.body, p.size, false, l.memory.dictionary)
 	if err != nil {
 		return err
 	}
@@ -143,7 +134,7 @@ func (l *leafReader) inPage(err error) error { return fmt.Errorf("page %d: %w", 
 func levelBits(most int) uint { return uint(bits.Len(uint(most))) }
 
 func (l *leafReader) openV1(p *page) error {
-	b, err := l.body(p.body, p.size, false)
+	b, err := l.body(p.body, p.size, false, l.memory.next)
 	if err != nil {
 		return err
 	}
@@ -176,7 +167,7 @@ func (l *leafReader) openV2(p *page) error {
 	l.rep.most, l.rep.h = uint8(l.node.rep), newHybrid(rep, levelBits(l.node.rep))
 	l.def.most, l.def.h = uint8(l.node.def), newHybrid(def, levelBits(l.node.def))
 	levels := p.repBytes + p.defBytes
-	b, err := l.body(p.body[levels:], p.size-levels, p.plain)
+	b, err := l.body(p.body[levels:], p.size-levels, p.plain, l.memory.next)
 	if err != nil {
 		return err
 	}
@@ -211,6 +202,12 @@ func (l *leafReader) readFlat(v *column.Vector, n int) error {
 
 func (l *leafReader) readFlatPage(v *column.Vector, m int) error {
 	if l.node.def == 0 {
+		return l.source.appendTo(v, m)
+	}
+	if all, err := l.def.all(m); all || err != nil {
+		if err != nil {
+			return err
+		}
 		return l.source.appendTo(v, m)
 	}
 	l.flat = l.flat[:0]
@@ -260,6 +257,9 @@ func spread(v *column.Vector, defs []uint8, full uint8, k int) {
 		scatter(&v.Decimals, defs, full, base, k)
 	case column.String, column.Bytes:
 		scatter(&v.Strings, defs, full, base, k)
+	}
+	if len(v.Codes) == base+k {
+		scatter(&v.Codes, defs, full, base, k)
 	}
 	v.SetLen(base + len(defs))
 }

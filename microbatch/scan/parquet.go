@@ -148,8 +148,8 @@ func scanParquet(ctx context.Context, blob Blob, req Request, emit func(*column.
 	if err != nil || emit == nil {
 		return res, err
 	}
-	r := &groupReader{parquetFile: f, ctx: ctx, sources: sources, emit: emit, infl: inflater{limit: req.Limits.Page}}
-	defer r.infl.close()
+	r := &groupReader{parquetFile: f, ctx: ctx, sources: sources, emit: emit}
+	defer r.close(req)
 	fields := make([]column.Field, len(sources))
 	for i, s := range sources {
 		fields[i] = column.Field{Name: req.Columns[i].Path, Type: s.as}
@@ -174,8 +174,17 @@ type groupReader struct {
 	batch   *column.Batch
 	part    *column.Batch // of a batch that is too large; nil until there is one
 	emit    func(*column.Batch) error
-	infl    inflater
 	rows    int64
+}
+
+// close gives back what the readers hold.
+func (r *groupReader) close(req Request) {
+	for _, l := range r.readers {
+		l.memory.close()
+	}
+	if req.Scratch == nil && len(r.readers) > 0 {
+		r.readers[0].memory.scratch.infl.close()
+	}
 }
 
 // columns collects the leaves to read.
@@ -195,12 +204,17 @@ func (r *groupReader) columns(req Request) error {
 		all = append(slices.Clone(all), r.counter)
 	}
 	r.wanted = make(map[int]bool)
+	scratch := req.Scratch
+	if scratch == nil {
+		scratch = &Scratch{}
+	}
+	scratch.infl.limit = req.Limits.Page
 	for _, s := range all {
 		if s.assembler == nil {
 			continue
 		}
 		for _, l := range s.leaves {
-			l.lim, l.infl = req.Limits, &r.infl
+			l.lim, l.memory = req.Limits, pages{scratch: scratch, keep: req.Scratch == nil}
 			r.wanted[l.node.leaf] = true
 			r.readers = append(r.readers, l)
 		}
@@ -276,6 +290,9 @@ func inColumn(n *node, err error) error {
 // fill reads n rows into the batch.
 func (r *groupReader) fill(n int) error {
 	r.batch.Reset()
+	for _, l := range r.readers {
+		l.memory.batch()
+	}
 	for i, s := range r.sources {
 		if err := s.fill(r.batch.Columns[i], n); err != nil {
 			return err

@@ -26,8 +26,9 @@
 // is one row.
 //
 // A batch and its vectors are reused: they belong to emit's callee until it
-// returns. Strings in them are immutable and stay valid after that, but may
-// share memory with a whole page: who keeps many for long clones them.
+// returns. Strings in them are immutable and stay valid after that (unless
+// Request.Scratch says otherwise), but may share memory with a whole page: who
+// keeps many for long clones them.
 package scan
 
 import (
@@ -166,6 +167,9 @@ type Request struct {
 	PathValues map[string]string
 	Row        RowPolicy
 	Limits     Limits
+	// Scratch, where it is not nil, is used and left for the next scan. Strings
+	// of a batch are then the batch's as well: they change after emit returns.
+	Scratch *Scratch
 	// Reject gets every row left out under the policy Reject; nil is allowed.
 	Reject func(RejectedRow)
 }

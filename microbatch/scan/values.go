@@ -39,7 +39,8 @@ func newSource(n *node, lt leafType, encoding int32, b []byte, dict *column.Vect
 	case physFloat, physDouble:
 		return &floatValues{raw: raw.(floatDecoder)}, nil
 	}
-	return &stringValues{raw: raw.(stringDecoder), leafType: lt}, nil
+	ascii := encoding == encPlain && lt.conv == toText && isASCII(b) // lengths and values alike
+	return &stringValues{raw: raw.(stringDecoder), leafType: lt, ascii: ascii}, nil
 }
 
 // newDecoder returns the decoder of the leaf's physical type. Which of the
@@ -190,24 +191,55 @@ func (s *intValues) appendTo(v *column.Vector, n int) error {
 			in[i] *= s.mul
 		}
 	case toInstant:
-		nanos := more(&v.Nanos, n)
-		scale := 1e9 / s.mul
-		for i, x := range in {
-			sec, part := x/s.mul, x%s.mul
-			if part < 0 {
-				sec, part = sec-1, part+s.mul
-			}
-			in[i], nanos[i] = sec, int32(part*scale)
-		}
+		instants(in, more(&v.Nanos, n), s.mul)
 	}
 	added(v, n)
 	return nil
 }
 
+// instants parts times, of which mul are a second, into seconds, in place, and
+// nanoseconds. It divides by constants.
+func instants(in []int64, nanos []int32, mul int64) {
+	switch mul {
+	case 1e3:
+		for i, x := range in {
+			sec := x / 1e3
+			sec += (x - sec*1e3) >> 63
+			in[i], nanos[i] = sec, int32((x-sec*1e3)*1e6)
+		}
+	case 1e6:
+		for i, x := range in {
+			sec := x / 1e6
+			sec += (x - sec*1e6) >> 63
+			in[i], nanos[i] = sec, int32((x-sec*1e6)*1e3)
+		}
+	default:
+		for i, x := range in {
+			sec := x / 1e9
+			sec += (x - sec*1e9) >> 63
+			in[i], nanos[i] = sec, int32(x-sec*1e9)
+		}
+	}
+}
+
 type stringValues struct {
 	raw stringDecoder
 	leafType
+	ascii   bool // the page has no byte above 127
 	scratch []string
+}
+
+// isASCII says whether no byte of b is above 127.
+func isASCII(b []byte) bool {
+	var any uint64
+	for len(b) >= 32 {
+		any |= binary.LittleEndian.Uint64(b) | binary.LittleEndian.Uint64(b[8:]) | binary.LittleEndian.Uint64(b[16:]) | binary.LittleEndian.Uint64(b[24:])
+		b = b[32:]
+	}
+	for _, c := range b {
+		any |= uint64(c)
+	}
+	return any&0x8080808080808080 == 0
 }
 
 func (s *stringValues) appendTo(v *column.Vector, n int) error {
@@ -216,7 +248,7 @@ func (s *stringValues) appendTo(v *column.Vector, n int) error {
 		if err := s.raw.strings(in); err != nil {
 			return err
 		}
-		if s.conv == toText {
+		if s.conv == toText && !s.ascii {
 			for _, x := range in {
 				if !utf8.ValidString(x) {
 					return fmt.Errorf("%.40q is not valid UTF-8", x)
@@ -313,6 +345,9 @@ func (g *gather) appendTo(v *column.Vector, n int) error {
 		return err
 	}
 	d := g.dict
+	if len(v.Codes) == v.Len() && (v.Dict == d || v.Len() == 0) {
+		v.Codes, v.Dict = append(v.Codes, at...), d
+	}
 	switch d.Type.Kind {
 	case column.Bool:
 		pick(&v.Bools, d.Bools, at)
