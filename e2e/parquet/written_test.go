@@ -31,6 +31,7 @@ var writtenFields = []column.Field{
 	{Name: "price", Type: column.DecimalOf(9, 3)},
 	{Name: "spend", Type: column.DecimalOf(18, 2)},
 	{Name: "total", Type: column.DecimalOf(38, 10)},
+	{Name: "cents", Type: column.DecimalOf(38, 2)}, // of one sign
 	{Name: "status", Type: column.Of(column.String)},
 	{Name: "drift", Type: column.Of(column.String)}, // few values at first, then many
 	{Name: "title", Type: column.Of(column.String)},
@@ -74,7 +75,9 @@ func writtenValue(v *column.Vector, r *rand.Rand, name string, i int) {
 		}
 	case column.Decimal:
 		d := column.Int128From(r.Int64N(1_000_000_000) - 500_000_000)
-		if v.Type.Precision > 18 && r.IntN(2) == 0 {
+		if name == "cents" {
+			d = column.Int128From(r.Int64N(10_000_000))
+		} else if v.Type.Precision > 18 && r.IntN(2) == 0 {
 			d = column.Int128{Hi: r.Int64N(1 << 40), Lo: r.Uint64()}
 		}
 		v.AppendDecimal(d)
@@ -160,7 +163,7 @@ func TestWrittenFilesInDuckDB(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for _, rows := range []int{1, 3, 4096, 5000, 150_000} {
+	for _, rows := range []int{1, 3, 4096, 5000, 135_000} {
 		t.Run(fmt.Sprint(rows), func(t *testing.T) {
 			docs, files := written(t, rows)
 			got, err := db.Query(t.Context(), fmt.Sprintf("select * from read_parquet('%s', file_row_number=true) order by file_row_number", files))
@@ -178,6 +181,12 @@ func TestWrittenFilesInDuckDB(t *testing.T) {
 				}
 			}
 			filters(t, db, docs, files)
+			for _, i := range []int{0, rows / 2, rows - 1} {
+				query := fmt.Sprintf("select count(*) n from read_parquet('%s') where shop = '%s' and item = %d", files, docs.Columns[0].Strings[i], docs.Columns[1].Ints[i])
+				if got, err := db.Query(t.Context(), query); err != nil || ofDuck(got[0]["n"]) != "1" {
+					t.Errorf("%s: %v, %v", query, got, err)
+				}
+			}
 		})
 	}
 }

@@ -93,25 +93,45 @@ func (l *leaf) wideBounds() (least, greatest []byte, ok bool) {
 	return slices.Clone(least), slices.Clone(greatest), least != nil
 }
 
+// texts finds the least and the greatest of byte arrays.
+type texts struct {
+	least, greatest []byte
+	lo, hi          uint64 // the first eight bytes of the two, which tell most values apart
+	some            bool
+}
+
+func (t *texts) add(v []byte) {
+	head := headOf(v)
+	if !t.some {
+		*t = texts{least: v, greatest: v, lo: head, hi: head, some: true}
+		return
+	}
+	if head < t.lo || head == t.lo && bytes.Compare(v, t.least) < 0 {
+		t.least, t.lo = v, head
+	}
+	if head > t.hi || head == t.hi && bytes.Compare(v, t.greatest) > 0 {
+		t.greatest, t.hi = v, head
+	}
+}
+
 func (l *leaf) textBounds() (least, greatest []byte, ok bool) {
-	var lo, hi uint64 // the first eight bytes of the two, which tell most values apart
-	at := 0
-	for i, n := range l.lengths {
-		v := l.text[at : at+int(n)]
-		at += int(n)
-		head := headOf(v)
-		if i == 0 {
-			least, greatest, lo, hi = v, v, head, head
-			continue
+	var t texts
+	switch n := len(l.lengths); {
+	case len(l.ids) > 0:
+		for _, id := range l.chunk.dict.fresh {
+			t.add([]byte(l.chunk.dict.texts[id]))
 		}
-		if head < lo || head == lo && bytes.Compare(v, least) < 0 {
-			least, lo = v, head
-		}
-		if head > hi || head == hi && bytes.Compare(v, greatest) > 0 {
-			greatest, hi = v, head
+	case l.first && n > 0: // in order
+		t.add(l.text[:l.lengths[0]])
+		t.add(l.text[len(l.text)-int(l.lengths[n-1]):])
+	default:
+		at := 0
+		for _, n := range l.lengths {
+			t.add(l.text[at : at+int(n)])
+			at += int(n)
 		}
 	}
-	return append([]byte{}, least...), append([]byte{}, greatest...), len(l.lengths) > 0
+	return append([]byte{}, t.least...), append([]byte{}, t.greatest...), t.some
 }
 
 // headOf is the first eight bytes as a number of the same order, short values filled up with zeros.

@@ -20,9 +20,9 @@ type chunk struct {
 	size      int64    // of pages and their headers, not compressed
 	hashes    []uint64 // of the values of a key column, for its bloom filter
 
-	dict   *dictionary
-	plain  bool // the pages from here on have no dictionary
-	stored bool // fractions are not compressed
+	dict    *dictionary
+	plain   bool  // the pages from here on have no dictionary
+	squeeze uint8 // what becomes of fractions
 }
 
 // indexed is what the page index has of a page: its bounds as the format writes them, without any where the page has none.

@@ -144,7 +144,8 @@ func (f *file) column(p *pager, l *leaf) (format.ColumnMetaData, error) {
 	start, plainSize := f.out.size, int64(0)
 	named := c.dict != nil && c.dict.len() > 0
 	if named {
-		body := c.dict.plain
+		body := c.dict.appendPage(p.body[:0])
+		p.body = body
 		p.packed = p.zstd.EncodeAll(body, p.packed[:0])
 		h := dictionaryHeader(p.packed, len(body), c.dict.len())
 		if err := f.write(h.bytes[:h.n]); err != nil {

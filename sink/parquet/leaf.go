@@ -18,7 +18,8 @@ type leaf struct {
 	names    []string // in the schema
 	typ      column.Type
 	physical format.Type
-	key      bool // a key column: its values ascend, or repeat where it is not the first
+	key      bool // a key column
+	first    bool // the first of them, whose values ascend
 	def, rep uint8
 
 	rows   int     // of the page
@@ -35,6 +36,7 @@ type leaf struct {
 	fixed   []byte  // 16 a value
 	text    []byte  // byte arrays, one after the other
 	lengths []int32 // of those in text
+	ids     []int32 // or their numbers in the chunk's dictionary
 
 	chunk chunk
 }
@@ -71,7 +73,7 @@ func (l *leaf) resetPage() {
 	l.rows, l.values, l.nulls = 0, 0, 0
 	l.defs, l.reps = l.defs[:0], l.reps[:0]
 	l.bools, l.int32s, l.int64s, l.floats, l.doubles = l.bools[:0], l.int32s[:0], l.int64s[:0], l.floats[:0], l.doubles[:0]
-	l.fixed, l.text, l.lengths = l.fixed[:0], l.text[:0], l.lengths[:0]
+	l.fixed, l.text, l.lengths, l.ids = l.fixed[:0], l.text[:0], l.lengths[:0], l.ids[:0]
 }
 
 // spell makes room for definition levels of the values so far, all of which are there.
@@ -156,7 +158,11 @@ func (l *leaf) addThere(v *column.Vector, i, j int) error {
 			l.floats = append(l.floats, float32(f))
 		}
 	case column.String, column.Bytes, column.Null:
-		for _, s := range v.Strings[i:j] {
+		texts := v.Strings[i:j]
+		if d := l.dictionary(); d != nil {
+			texts = texts[l.nameTexts(d, texts):]
+		}
+		for _, s := range texts {
 			l.text = append(l.text, s...)
 			l.lengths = append(l.lengths, int32(len(s)))
 		}

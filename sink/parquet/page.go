@@ -3,7 +3,6 @@ package parquet
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"math/bits"
 	"slices"
@@ -18,19 +17,22 @@ import (
 // keeps from one page to the next shows in the bytes.
 type pager struct {
 	zstd    *zstd.Encoder
-	body    []byte  // levels and values
-	packed  []byte  // body, compressed
-	scratch []byte  // what an encoder of the library made
-	ids     []int32 // of a page by dictionary
+	body    []byte // levels and values
+	packed  []byte // body, compressed
+	scratch []byte // what an encoder of the library made
 	counts  []int32
 }
 
 // maxPage is how large a page may become, compressed or not; the format's own bound is that of an int32.
 const maxPage = 1 << 30
 
+// pageWindow is how far back the compressor looks: most pages are shorter.
+const pageWindow = 512 << 10
+
 func newPager() (*pager, error) {
 	// No checksum in the frames: the pages have theirs.
-	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithZeroFrames(true), zstd.WithEncoderCRC(false))
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithZeroFrames(true),
+		zstd.WithEncoderCRC(false), zstd.WithWindowSize(pageWindow), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return nil, fmt.Errorf("make compressor: %w", err)
 	}
@@ -52,8 +54,11 @@ func (p *pager) page(l *leaf) error {
 	if len(body) > maxPage {
 		return fmt.Errorf("column %s: a page of %d bytes, the format allows %d", l.path, len(body), maxPage)
 	}
-	packed := p.compress(l, body, len(body)-levels)
+	packed := p.compress(l, body, levels, encoding)
 	l.chunk.add(l, header(packed, len(body), l.values, encoding), packed, len(body), encoding)
+	if d := l.dictionary(); d != nil {
+		d.endPage()
+	}
 	l.resetPage()
 	return nil
 }
@@ -100,13 +105,7 @@ func (p *pager) encode(dst []byte, l *leaf) ([]byte, format.Encoding, error) {
 		dst, err := p.deltas(dst, l.int32s)
 		return dst, format.DeltaBinaryPacked, err
 	case format.Int64:
-		var e delta.BinaryPackedEncoding
-		out, err := e.EncodeInt64(p.scratch[:0], l.int64s)
-		if err != nil {
-			return nil, 0, err
-		}
-		p.scratch = out
-		return append(dst, out...), format.DeltaBinaryPacked, nil
+		return p.integers(dst, l)
 	case format.Float:
 		dst = slices.Grow(dst, 4*len(l.floats))
 		for _, f := range l.floats {
@@ -114,6 +113,9 @@ func (p *pager) encode(dst []byte, l *leaf) ([]byte, format.Encoding, error) {
 		}
 		return dst, format.Plain, nil
 	case format.Double:
+		if d := l.dictionary(); d != nil && len(l.doubles)+d.len() > 0 && l.nameNumbers(d) {
+			return p.named(dst, l, d)
+		}
 		dst = slices.Grow(dst, 8*len(l.doubles))
 		for _, f := range l.doubles {
 			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(f))
@@ -147,22 +149,47 @@ func (p *pager) deltas(dst []byte, values []int32) ([]byte, error) {
 	return append(dst, out...), nil
 }
 
+// integers appends integers of eight bytes: as their differences, which take few bits where they are small or near each other, or by
+// dictionary where that takes half of it.
+func (p *pager) integers(dst []byte, l *leaf) ([]byte, format.Encoding, error) {
+	d := l.dictionary()
+	if d != nil && d.known > 0 && l.nameNumbers(d) {
+		return p.named(dst, l, d)
+	}
+	var e delta.BinaryPackedEncoding
+	out, err := e.EncodeInt64(p.scratch[:0], l.int64s)
+	if err != nil {
+		return nil, 0, err
+	}
+	if d != nil && d.known == 0 && len(l.int64s) > 0 && l.nameNumbers(d) {
+		if bits.Len(uint(d.len()))*len(l.int64s)/8+d.size/dictionaryRepeats < len(out)/2 {
+			return p.named(dst, l, d)
+		}
+		l.unname(d)
+	}
+	p.scratch = out
+	return append(dst, out...), format.DeltaBinaryPacked, nil
+}
+
+// named appends the numbers of values in the dictionary.
+func (p *pager) named(dst []byte, l *leaf, d *dictionary) ([]byte, format.Encoding, error) {
+	e := rle.Encoding{BitWidth: max(bits.Len32(uint32(d.len()-1)), 1)}
+	out, err := e.EncodeInt32(p.scratch[:0], l.ids)
+	if err != nil {
+		return nil, 0, err
+	}
+	p.scratch = out
+	return append(append(dst, byte(e.BitWidth)), out...), format.RLEDictionary, nil
+}
+
 // text appends byte arrays: by dictionary while the chunk has one, those of a key by what they share with the value before, and others
 // one after the other behind their lengths.
 func (p *pager) text(dst []byte, l *leaf) ([]byte, format.Encoding, error) {
-	if d := l.dictionary(); d != nil && len(l.lengths)+d.len() > 0 {
-		if ids, ok := d.page(p.ids[:0], l); ok {
-			p.ids = ids
-			width := max(bits.Len32(uint32(d.len()-1)), 1)
-			e := rle.Encoding{BitWidth: width}
-			out, err := e.EncodeInt32(p.scratch[:0], ids)
-			if err != nil {
-				return nil, 0, err
-			}
-			p.scratch = out
-			return append(append(dst, byte(width)), out...), format.RLEDictionary, nil
+	if d := l.dictionary(); d != nil && d.len() > 0 {
+		if d.known > 0 || d.len()*dictionaryRepeats <= len(l.ids) {
+			return p.named(dst, l, d)
 		}
-		l.chunk.plain = true
+		l.unname(d)
 	}
 	if l.key {
 		dst, err := p.prefixes(dst, l)
@@ -212,97 +239,4 @@ func shared(a, b []byte) int {
 		i++
 	}
 	return i
-}
-
-// compress returns the page's bytes as a frame of zstd. Binary fractions that compress badly cost more than all the rest: whether they
-// do is seen from the first page of a chunk, and what follows it is stored.
-func (p *pager) compress(l *leaf, body []byte, values int) []byte {
-	fraction := l.physical == format.Float || l.physical == format.Double
-	if fraction && l.chunk.stored {
-		p.packed = storedFrame(p.packed[:0], body)
-		return p.packed
-	}
-	p.packed = p.zstd.EncodeAll(body, p.packed[:0])
-	if fraction && len(l.chunk.locations) == 0 && len(p.packed) > values/2 {
-		l.chunk.stored = true
-	}
-	return p.packed
-}
-
-// storedFrame appends a frame of zstd that holds src as it is.
-func storedFrame(dst, src []byte) []byte {
-	const (
-		magic = 0xFD2FB528
-		block = 128 << 10
-		sized = 0xA0 // one segment, its size in four bytes
-	)
-	dst = slices.Grow(dst, len(src)+3*(len(src)/block+1)+9)
-	dst = append(binary.LittleEndian.AppendUint32(dst, magic), sized)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(src)))
-	for {
-		n := min(len(src), block)
-		head := uint32(n) << 3
-		if n == len(src) {
-			head |= 1 // the last
-		}
-		dst = append(dst, byte(head), byte(head>>8), byte(head>>16))
-		dst = append(dst, src[:n]...)
-		if src = src[n:]; len(src) == 0 {
-			return dst
-		}
-	}
-}
-
-// pageHeader is the header of a page in thrift's compact form. The longest has 41 bytes.
-type pageHeader struct {
-	bytes [48]byte
-	n     int
-}
-
-func (h *pageHeader) field(head byte, v int32) {
-	h.bytes[h.n] = head
-	h.n++
-	h.n += binary.PutUvarint(h.bytes[h.n:], uint64(uint32(v)<<1^uint32(v>>31)))
-}
-
-func (h *pageHeader) byte(b byte) { h.bytes[h.n] = b; h.n++ }
-
-// The heads of thrift fields: how far the number is from the one before, and the type.
-const (
-	thriftInt    = 0x15
-	thriftStruct = 0x1C
-	thriftStop   = 0
-)
-
-func newHeader(t format.PageType, packed []byte, size int) *pageHeader {
-	h := &pageHeader{}
-	h.field(thriftInt, int32(t))
-	h.field(thriftInt, int32(size))
-	h.field(thriftInt, int32(len(packed)))
-	h.field(thriftInt, int32(crc32.ChecksumIEEE(packed)))
-	return h
-}
-
-// header is that of a data page of the first version, without statistics: those are in the page index.
-func header(packed []byte, size, values int, encoding format.Encoding) *pageHeader {
-	h := newHeader(format.DataPage, packed, size)
-	h.byte(thriftStruct)
-	h.field(thriftInt, int32(values))
-	h.field(thriftInt, int32(encoding))
-	h.field(thriftInt, int32(format.RLE))
-	h.field(thriftInt, int32(format.RLE))
-	h.byte(thriftStop)
-	h.byte(thriftStop)
-	return h
-}
-
-// dictionaryHeader is that of the page of a dictionary.
-func dictionaryHeader(packed []byte, size, values int) *pageHeader {
-	h := newHeader(format.DictionaryPage, packed, size)
-	h.byte(thriftStruct + 2<<4)
-	h.field(thriftInt, int32(values))
-	h.field(thriftInt, int32(format.Plain))
-	h.byte(thriftStop)
-	h.byte(thriftStop)
-	return h
 }

@@ -31,6 +31,12 @@ func newShredders(fields []column.Field) ([]*shredder, []*leaf) {
 		cols[i] = newShredder(f, "", nil, 0, 0, &leaves)
 		cols[i].flat = cols[i].leaf != nil
 	}
+	for _, l := range leaves {
+		if l.key {
+			l.first = true
+			break
+		}
+	}
 	return cols, leaves
 }
 
