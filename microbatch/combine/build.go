@@ -132,26 +132,26 @@ func Builtins() map[string]Builder {
 // instead; ok is false for any other name.
 func Refused(name string) (reason string, ok bool) {
 	const approx = "its result depends on the order and the tree of merges, so a retry or another split changes it; "
-	switch strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(name)) {
-	case "tdigest", "t_digest":
+	switch strings.NewReplacer("-", "_", "–", "_", " ", "_").Replace(strings.ToLower(name)) {
+	case "tdigest", "t_digest", "tdigest_agg", "quantile_tdigest", "approx_percentile", "percentile_approx", "approx_quantile", "approx_quantiles":
 		return "t-digest: " + approx + "use quantile, whose relative error is stated, or median_exact", true
-	case "kll", "req":
+	case "kll", "kll_sketch", "kll_quantile", "kll_quantiles", "kll_floats", "kll_doubles", "req", "req_sketch":
 		return "KLL and REQ draw random numbers: the same input twice gives different bytes; use quantile, whose relative error is stated, or median_exact", true
-	case "misra_gries", "misragries", "frequent_items", "heavy_hitters", "space_saving", "spacesaving":
+	case "misra_gries", "misragries", "frequent_items", "heavy_hitters", "space_saving", "spacesaving", "topk", "top_k", "approx_top_k", "approx_top_count", "approx_most_frequent":
 		return "Misra–Gries and SpaceSaving: " + approx + "use counts, which keeps every item up to its cap", true
-	case "top_by_sum", "top_sum", "topk_by_sum", "top_k_by_sum":
+	case "top_by_sum", "top_sum", "topk_by_sum", "top_k_by_sum", "top_n_by_sum", "approx_top_sum", "top_k_weighted", "topk_weighted", "topkweighted":
 		return "top by sum: a truncated list loses items whose sum would have grown; use counts with a limit for numbers of records, or collect with a sum and cut the list where it is read", true
-	case "concat", "concatenate", "string_agg", "group_concat", "array_agg", "list_agg", "listagg", "append":
+	case "concat", "concatenate", "concat_ws", "concat_agg", "string_agg", "string_concat", "group_concat", "array_agg", "array_concat", "array_concat_agg", "list_agg", "listagg", "collect_list", "append":
 		return "concatenation depends on the order of records; use set or collect", true
 	case "first", "last", "first_value", "last_value":
 		return "first and last seen depend on files and arrival; use earliest or latest, which go by event time and content", true
-	case "float_sum", "fsum", "kahan_sum", "sum_float", "plain_sum", "approx_sum":
+	case "float_sum", "fsum", "sum_float", "double_sum", "sum_double", "plain_sum", "naive_sum", "approx_sum", "kahan_sum", "sum_kahan", "neumaier_sum", "compensated_sum":
 		return "adding floats one by one depends on their order; use sum, which is exact and rounds once", true
-	case "welford", "var_welford", "m2":
-		return "running mean and M2 are not associative; use variance or stddev, which come from exact sums", true
+	case "welford", "var_welford", "welford_variance", "running_mean", "running_variance", "m2":
+		return "running mean and M2 are not associative; use mean, variance or stddev, which come from exact sums", true
 	case "reservoir", "sample", "reservoir_sample":
 		return "a reservoir is random and depends on the order of records; use any or set", true
-	case "ema", "ewma":
+	case "ema", "ewma", "exponential_moving_average":
 		return "a moving average with float weights depends on the order of records; use sum or mean with over", true
 	}
 	return "", false

@@ -83,7 +83,7 @@ func build(b combine.Builder, options map[string]any, types []column.Type) (fn c
 // many trials, to bound the whole; but at least the minimum.
 const (
 	casesEach    = 250
-	casesInAll   = 3000
+	casesInAll   = 2400
 	casesMinimum = 60
 	trialsAtMost = 24
 	moreArgs     = 2 // tried beyond MinArgs
