@@ -16,10 +16,12 @@ import (
 // within bounds. The bytes are the same either way.
 type gatherer struct {
 	slicer  *Builder
+	tools   *tools
 	shape   table.Shape
 	table   *table.Table
 	lifter  *index.Lifter
 	spilled []spilled // levels never rise
+	done    bool
 }
 
 // spilled is a sorted run that waits to be merged. A run of level n+1 was
@@ -34,8 +36,8 @@ type spilled struct {
 const fanIn = 8
 
 func (s *Builder) newGatherer(bound *index.Bound, start time.Time) (*gatherer, error) {
-	b := &gatherer{slicer: s, shape: bound.Shape()}
-	b.table = table.New(b.shape)
+	b := &gatherer{slicer: s, tools: s.Reuse.take(), shape: bound.Shape()}
+	b.table = b.tools.tableFor(bound, s.TableBytes)
 	var err error
 	b.lifter, err = bound.NewLifter(b.table, start)
 	return b, err
@@ -94,19 +96,30 @@ func (b *gatherer) merge(runs []spilled, cursors ...table.Cursor) (*spool.Data, 
 }
 
 // finish returns the run of all records.
-func (b *gatherer) finish() (*spool.Data, error) {
+func (b *gatherer) finish() (run *spool.Data, err error) {
 	defer b.drop()
 	if len(b.spilled) > 0 {
-		return b.merge(b.spilled, b.table.Cursor())
+		run, err = b.merge(b.spilled, b.table.Cursor())
+	} else {
+		run, err = b.slicer.write(func(s *spool.Spool) error {
+			_, err := b.table.WriteRun(s, table.Options{})
+			return err
+		})
 	}
-	return b.slicer.write(func(s *spool.Spool) error {
-		_, err := b.table.WriteRun(s, table.Options{})
-		return err
-	})
+	b.done = err == nil
+	return run, err
 }
 
-// drop gives the spilled runs back.
+// drop gives the spilled runs and the tools back. The gatherer must not be used
+// again.
 func (b *gatherer) drop() {
+	if b.tools != nil {
+		if !b.done {
+			b.tools.table = nil // columns are undefined after an error
+		}
+		b.slicer.Reuse.give(b.tools)
+		b.tools, b.table, b.lifter = nil, nil, nil
+	}
 	for _, s := range b.spilled {
 		s.data.Close()
 	}

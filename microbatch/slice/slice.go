@@ -114,6 +114,8 @@ type Builder struct {
 	Dir        string
 	Memory     *spool.Budget
 	TableBytes int64
+	// Reuse, where it is not nil, hands memory from slice to slice.
+	Reuse *Reuse
 }
 
 // Fits says whether a slice, which may have been at rest since another process
@@ -365,6 +367,7 @@ func (s *Builder) lift(ctx context.Context, slice *Slice, b *gatherer, blob scan
 			slice.Rejects = append(slice.Rejects, r)
 		}
 	}
+	req.Scratch = &b.tools.scratch
 	b.lifter.Reject = nil
 	if s.Row == scan.Reject {
 		req.Reject = func(r scan.RejectedRow) {

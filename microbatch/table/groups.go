@@ -23,6 +23,8 @@ import (
 type index interface {
 	// groups stores the group of each row at its number in out; no key is null.
 	groups(keys *intern.Set, v *column.Vector, rows []int32, out []uint32)
+	// clear forgets every group and keeps the storage.
+	clear()
 	bytes() int64
 }
 
@@ -66,6 +68,11 @@ type intIndex struct {
 }
 
 func (x *intIndex) bytes() int64 { return int64(16*cap(x.slots)) + x.codes.bytes() }
+
+func (x *intIndex) clear() {
+	clear(x.slots)
+	x.n, x.codes.dict = 0, nil
+}
 
 func (x *intIndex) groups(keys *intern.Set, v *column.Vector, rows []int32, out []uint32) {
 	var scratch [9]byte
@@ -121,14 +128,16 @@ func (x *intIndex) grow() {
 	}
 }
 
-// textSlot has the first and the last eight bytes of a string and its length:
-// all of a short one.
+// textSlot has the length of a string and 24 bytes of it: all of a short one,
+// of a longer one its hash, its first and its last eight.
 type textSlot struct {
-	first, last uint64
-	hash        uint64
-	size        uint32
-	id          uint32 // plus one; 0 is free
+	words [3]uint64
+	size  uint32
+	id    uint32 // plus one; 0 is free
 }
+
+// inline is the length up to which a slot has all of a string.
+const inline = 24
 
 type textIndex struct {
 	mix
@@ -141,6 +150,11 @@ type textIndex struct {
 
 func (x *textIndex) bytes() int64 {
 	return int64(32*cap(x.slots)+cap(x.scratch)) + x.codes.bytes()
+}
+
+func (x *textIndex) clear() {
+	clear(x.slots)
+	x.n, x.codes.dict = 0, nil
 }
 
 func (x *textIndex) groups(keys *intern.Set, v *column.Vector, rows []int32, out []uint32) {
@@ -159,45 +173,46 @@ func (x *textIndex) groups(keys *intern.Set, v *column.Vector, rows []int32, out
 	}
 }
 
-// ends returns the first and the last eight bytes of a string, which overlap in
-// a short one; together with the length they are all of one of up to sixteen.
-func ends(s string) (first, last uint64) {
+// words are what a slot has of a string. Those of a short one may overlap;
+// together with the length they are all of it.
+func (x *textIndex) words(s string) (w [3]uint64) {
 	b := unsafe.Slice(unsafe.StringData(s), len(s))
 	switch n := len(b); {
+	case n > inline:
+		return [3]uint64{maphash.String(x.seed, s), binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[n-8:])}
+	case n > 16:
+		return [3]uint64{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[n-8:])}
 	case n >= 8:
-		return binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[n-8:])
+		return [3]uint64{binary.LittleEndian.Uint64(b), 0, binary.LittleEndian.Uint64(b[n-8:])}
 	case n >= 4:
-		return uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[n-4:]))
+		return [3]uint64{uint64(binary.LittleEndian.Uint32(b)), 0, uint64(binary.LittleEndian.Uint32(b[n-4:]))}
 	case n > 0:
-		return uint64(b[0]) | uint64(b[n/2])<<8, uint64(b[n-1])
+		return [3]uint64{uint64(b[0]) | uint64(b[n/2])<<8, 0, uint64(b[n-1])}
 	}
-	return 0, 0
+	return w
 }
 
-const inline = 16
+// hash is that of what a slot has.
+func (x *textIndex) hash(w *[3]uint64, size uint32) uint64 {
+	hi, lo := bits.Mul64(w[0]^x.add, w[2]^x.mul)
+	return x.of(hi ^ lo ^ w[1] ^ uint64(size)<<56)
+}
 
 func (x *textIndex) id(keys *intern.Set, s string) uint32 {
-	first, last := ends(s)
-	var hash uint64
-	if len(s) <= inline {
-		hash = x.of(first ^ bits.RotateLeft64(x.of(last^uint64(len(s))<<56), 23))
-	} else {
-		hash = maphash.String(x.seed, s)
-	}
-	size := uint32(len(s))
+	w, size := x.words(s), uint32(len(s))
 	mask := uint64(len(x.slots) - 1)
-	for i := hash >> 16 & mask; ; i = (i + 1) & mask {
+	for i := x.hash(&w, size) >> 16 & mask; ; i = (i + 1) & mask {
 		t := &x.slots[i]
 		switch {
 		case t.id == 0:
 			x.scratch = tuple.AppendString(x.scratch[:0], s)
 			id := keys.Push(x.scratch)
-			*t = textSlot{first, last, hash, size, id + 1}
+			*t = textSlot{w, size, id + 1}
 			if x.n++; 2*x.n > len(x.slots) {
 				x.grow()
 			}
 			return id
-		case t.hash == hash && t.first == first && t.last == last && t.size == size && (len(s) <= inline || x.same(keys.Bytes(t.id-1), s)):
+		case t.words == w && t.size == size && (len(s) <= inline || x.same(keys.Bytes(t.id-1), s)):
 			return t.id - 1
 		}
 	}
@@ -220,7 +235,7 @@ func (x *textIndex) grow() {
 		if s.id == 0 {
 			continue
 		}
-		i := s.hash >> 16 & mask
+		i := x.hash(&s.words, s.size) >> 16 & mask
 		for x.slots[i].id != 0 {
 			i = (i + 1) & mask
 		}

@@ -157,6 +157,18 @@ func (t *Table) Reset() {
 	}
 }
 
+// Clear forgets every group and keeps the memory, for a table of about the same
+// size.
+func (t *Table) Clear() {
+	t.keys.Reset()
+	if t.index != nil {
+		t.index.clear()
+	}
+	for _, c := range t.columns {
+		c.Reset()
+	}
+}
+
 // Sorted returns the groups in the order of their keys, valid until the next
 // call.
 func (t *Table) Sorted() []uint32 {
