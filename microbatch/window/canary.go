@@ -47,9 +47,9 @@ type Difference struct {
 }
 
 func (d *Difference) Error() string {
-	s := fmt.Sprintf("key %s, %s (%s): one fold makes %s", d.KeyText, d.Field, d.TypeID, d.excerpt(d.One))
+	s := fmt.Sprintf("key %s, %s (%s): one fold makes %s", d.KeyText, d.Field, clip(d.TypeID), d.excerpt(d.One))
 	if d.Refused != nil {
-		return s + ", the other none: " + d.Refused.Error()
+		return s + ", the other none: " + clip(d.Refused.Error())
 	}
 	return s + ", the other " + d.excerpt(d.Other)
 }

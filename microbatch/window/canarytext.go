@@ -21,14 +21,14 @@ func fieldOf(bound *index.Bound, j int) string {
 			continue
 		}
 		if j--; j == 0 {
-			return "field " + f.Name
+			return "field " + clip(f.Name)
 		}
 	}
 	return fmt.Sprintf("accumulator %d after the last field", j)
 }
 
-// maxKeyText bounds a key in a message.
-const maxKeyText = 200
+// maxClip bounds each part of a message that has no bound of its own.
+const maxClip = 200
 
 // keyText is a key for people; one that cannot be decoded is shown as it is.
 func keyText(bound *index.Bound, key []byte) string {
@@ -47,8 +47,8 @@ func keyText(bound *index.Bound, key []byte) string {
 }
 
 func clip(s string) string {
-	if len(s) > maxKeyText {
-		return strings.ToValidUTF8(s[:maxKeyText], "") + "…"
+	if len(s) > maxClip {
+		return strings.ToValidUTF8(s[:maxClip], "") + "…"
 	}
 	return s
 }
