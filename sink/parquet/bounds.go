@@ -81,16 +81,20 @@ func numbers[T float32 | float64](values []T) (lo, hi T, ok bool) {
 }
 
 func (l *leaf) wideBounds() (least, greatest []byte, ok bool) {
-	for at := 0; at < len(l.fixed); at += wide {
-		v := l.fixed[at : at+wide]
-		if least == nil || l.compare(v, least) < 0 {
-			least = v
+	if len(l.fixed) == 0 {
+		return nil, nil, false
+	}
+	lo, hi := int128(l.fixed), int128(l.fixed)
+	for at := wide; at < len(l.fixed); at += wide {
+		v := int128(l.fixed[at : at+wide])
+		if v.Hi < lo.Hi || v.Hi == lo.Hi && v.Lo < lo.Lo {
+			lo = v
 		}
-		if greatest == nil || l.compare(v, greatest) > 0 {
-			greatest = v
+		if v.Hi > hi.Hi || v.Hi == hi.Hi && v.Lo > hi.Lo {
+			hi = v
 		}
 	}
-	return slices.Clone(least), slices.Clone(greatest), least != nil
+	return appendWide(nil, lo), appendWide(nil, hi), true
 }
 
 // texts finds the least and the greatest of byte arrays.

@@ -10,15 +10,16 @@ import (
 
 // chunk is the finished pages of one leaf in the row group that is being filled, and what metadata say of them.
 type chunk struct {
-	pages     []byte
+	pages     [][]byte              // one after the other, cut anywhere
+	packed    int64                 // bytes in pages
 	locations []format.PageLocation // offsets from the start of pages
 	index     []indexed
 	encodings []format.PageEncodingStats
 	rows      int64
 	values    int64
 	nulls     int64
-	size      int64    // of pages and their headers, not compressed
-	hashes    []uint64 // of the values of a key column, for its bloom filter
+	size      int64      // of pages and their headers, not compressed
+	hashes    [][]uint64 // by page, of the values of a key column, for its bloom filter
 
 	dict    *dictionary
 	plain   bool  // the pages from here on have no dictionary
@@ -35,9 +36,10 @@ type indexed struct {
 // add takes a page of the leaf's values.
 func (c *chunk) add(l *leaf, h *pageHeader, packed []byte, size int, encoding format.Encoding) {
 	c.locations = append(c.locations, format.PageLocation{
-		Offset: int64(len(c.pages)), CompressedPageSize: int32(h.n + len(packed)), FirstRowIndex: c.rows,
+		Offset: c.packed, CompressedPageSize: int32(h.n + len(packed)), FirstRowIndex: c.rows,
 	})
-	c.pages = append(append(c.pages, h.bytes[:h.n]...), packed...)
+	c.append(h.bytes[:h.n])
+	c.append(packed)
 	c.count(format.DataPage, encoding)
 	c.rows += int64(l.rows)
 	c.values += int64(l.values)
@@ -47,7 +49,31 @@ func (c *chunk) add(l *leaf, h *pageHeader, packed []byte, size int, encoding fo
 	x.least, x.greatest, x.bounded = l.bounds()
 	c.index = append(c.index, x)
 	if l.filtered() {
-		c.hashes = l.hashes(c.hashes)
+		c.hashes = append(c.hashes, l.hashes(make([]uint64, 0, l.values)))
+	}
+}
+
+// Blocks of pages grow to blockBytes and no further, so that a chunk is not copied over and over.
+const blockBytes = 64 << 10
+
+// append adds to pages.
+func (c *chunk) append(b []byte) {
+	c.packed += int64(len(b))
+	for len(b) > 0 {
+		last := len(c.pages) - 1
+		if last < 0 || len(c.pages[last]) == cap(c.pages[last]) {
+			size := min(blockBytes, max(len(b), int(c.packed)))
+			if last++; last < cap(c.pages) && cap(c.pages[:last+1][last]) > 0 {
+				c.pages = c.pages[:last+1] // that of a chunk before
+				c.pages[last] = c.pages[last][:0]
+			} else {
+				c.pages = append(c.pages, make([]byte, 0, size))
+			}
+		}
+		block := c.pages[last]
+		n := min(len(b), cap(block)-len(block))
+		c.pages[last] = append(block, b[:n]...)
+		b = b[n:]
 	}
 }
 
@@ -67,7 +93,7 @@ func (c *chunk) reset() {
 	if d != nil {
 		d.reset()
 	}
-	*c = chunk{pages: c.pages[:0], hashes: c.hashes[:0], dict: d}
+	*c = chunk{pages: c.pages[:0], dict: d}
 }
 
 // filtered says whether the leaf gets a bloom filter: two values need none, and the format has none for them.
@@ -111,7 +137,9 @@ func (l *leaf) hashes(dst []uint64) []uint64 {
 // filter is the bloom filter of the chunk, sized by its values.
 func (c *chunk) filter() []byte {
 	f := make(bloom.SplitBlockFilter, bloom.NumSplitBlocksOf(c.values, bloomBits))
-	f.InsertBulk(c.hashes)
+	for _, page := range c.hashes {
+		f.InsertBulk(page)
+	}
 	return f.Bytes()
 }
 
@@ -132,7 +160,7 @@ func (c *chunk) metadata(l *leaf, offset int64) format.ColumnMetaData {
 	slices.Sort(encodings)
 	m := format.ColumnMetaData{
 		Type: l.physical, Encoding: encodings, PathInSchema: l.names, Codec: format.Zstd,
-		NumValues: c.values, TotalUncompressedSize: c.size, TotalCompressedSize: int64(len(c.pages)), DataPageOffset: offset,
+		NumValues: c.values, TotalUncompressedSize: c.size, TotalCompressedSize: c.packed, DataPageOffset: offset,
 		EncodingStats: c.encodings,
 		Statistics:    format.Statistics{NullCount: c.nulls},
 	}

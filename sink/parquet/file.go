@@ -163,7 +163,12 @@ func (f *file) column(p *pager, l *leaf) (format.ColumnMetaData, error) {
 		m.TotalUncompressedSize += plainSize
 		m.TotalCompressedSize += m.DataPageOffset - start
 	}
-	return m, f.write(c.pages)
+	for _, b := range c.pages {
+		if err := f.write(b); err != nil {
+			return m, err
+		}
+	}
+	return m, nil
 }
 
 func (f *file) filter(l *leaf, m *format.ColumnMetaData) error {

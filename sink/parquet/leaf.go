@@ -1,7 +1,6 @@
 package parquet
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/big"
@@ -211,18 +210,22 @@ func (l *leaf) addTimestamps(v *column.Vector, i, j int) error {
 }
 
 func (l *leaf) addDecimals(v *column.Vector, i, j int) error {
+	precision := int(l.typ.Precision)
+	limit := pow10[min(precision, 18)]
 	for k, d := range v.Decimals[i:j] {
-		if !fits(d, int(l.typ.Precision)) {
-			return fmt.Errorf("column %s: %s does not fit %s", l.path, KeyText(v, i+k), l.typ)
+		n := int64(d.Lo)
+		if d.Hi != n>>63 || n >= limit || n <= -limit { // not what eight bytes and the precision hold
+			if precision <= 18 || !fits(d, precision) {
+				return fmt.Errorf("column %s: %s does not fit %s", l.path, KeyText(v, i+k), l.typ)
+			}
 		}
 		switch l.physical {
 		case format.Int32:
-			l.int32s = append(l.int32s, int32(d.Lo))
+			l.int32s = append(l.int32s, int32(n))
 		case format.Int64:
-			l.int64s = append(l.int64s, int64(d.Lo))
+			l.int64s = append(l.int64s, n)
 		default:
-			l.fixed = binary.BigEndian.AppendUint64(l.fixed, uint64(d.Hi))
-			l.fixed = binary.BigEndian.AppendUint64(l.fixed, d.Lo)
+			l.fixed = appendWide(l.fixed, d)
 		}
 	}
 	return nil
@@ -235,9 +238,6 @@ func fits(d column.Int128, precision int) bool {
 	if precision <= 18 {
 		limit := pow10[precision]
 		return d.Hi == int64(d.Lo)>>63 && int64(d.Lo) < limit && int64(d.Lo) > -limit
-	}
-	if d.Hi == int64(d.Lo)>>63 && int64(d.Lo) < pow10[18] && int64(d.Lo) > -pow10[18] {
-		return true
 	}
 	limit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(precision)), nil)
 	return d.Big().CmpAbs(limit) < 0
