@@ -31,6 +31,7 @@ type Metrics struct {
 	documents   *prometheus.GaugeVec
 	lagging     *prometheus.GaugeVec
 	panics      *prometheus.CounterVec
+	differences *prometheus.CounterVec
 	requests    *prometheus.CounterVec
 	slices      *prometheus.CounterVec
 	storeBytes  *prometheus.CounterVec
@@ -85,6 +86,7 @@ func NewMetrics() *Metrics {
 	m.documents = gauge("deltad_documents", "Documents of the live pane.")
 	m.lagging = gauge("deltad_lagging_prefixes", "Prefixes whose newest partition is more than half a window behind.")
 	m.panics = counter("deltad_panics_total", "Steps and rebuilds that ended in a panic; each failed alone.", "pipeline")
+	m.differences = counter("deltad_canary_differences_total", "Runs whose canary came to other bytes; the second in a row pauses the pipeline.", "pipeline")
 	m.baseCut = gauge("deltad_base_cut_timestamp_seconds", "Cut of the live base: the newest partition it includes; 0 without one.")
 	m.baseStale = gauge("deltad_base_stale_objects", "Objects that the live base read and that were replaced or are gone since.")
 	m.gateHeld = gauge("deltad_gate_held", "1 while a rebuild that did not pass the gate waits for a person.")
@@ -122,6 +124,7 @@ func (m *Metrics) Register(pipeline string) {
 	m.duration.WithLabelValues(pipeline)
 	m.late.WithLabelValues(pipeline)
 	m.panics.WithLabelValues(pipeline)
+	m.differences.WithLabelValues(pipeline)
 	for _, g := range []*prometheus.GaugeVec{m.watermark, m.uncovered, m.quarantined, m.leader, m.epoch, m.documents, m.lagging, m.baseCut, m.baseStale, m.gateHeld, m.rebuildProgress} {
 		g.WithLabelValues(pipeline)
 	}
@@ -146,6 +149,9 @@ func (m *Metrics) Observe(r microbatch.Report) {
 	}
 	if errors.Is(r.Err, microbatch.ErrPanic) {
 		m.panics.WithLabelValues(r.Pipeline).Inc()
+	}
+	if errors.Is(r.Err, microbatch.ErrCanary) {
+		m.differences.WithLabelValues(r.Pipeline).Inc()
 	}
 	if !r.Watermark.IsZero() {
 		m.watermark.WithLabelValues(r.Pipeline).Set(float64(r.Watermark.Unix()))
