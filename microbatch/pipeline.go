@@ -196,7 +196,7 @@ func New(set Settings) *Pipeline {
 		set: set,
 		builder: slice.Builder{
 			Program: set.Program, Format: set.Format, Row: set.Row, Limits: set.ScanLimits, Open: set.Open,
-			Dir: set.TempDir, Memory: set.Memory, TableBytes: set.TableBytes,
+			Dir: set.TempDir, Memory: set.Memory, TableBytes: set.TableBytes, Reuse: &slice.Reuse{},
 		},
 		poke:      make(chan struct{}, 1),
 		collector: sink.NewCollector(set.Sink),

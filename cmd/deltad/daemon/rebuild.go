@@ -30,6 +30,7 @@ func (a *App) rebuildSettings(p *Pipe) (*full.Settings, error) {
 		SkipObjects: c.Errors.Object == configs.ErrorsSkip, MaxRejectShare: s.MaxRejectShare,
 		Builder: slice.Builder{
 			Program: s.Program, Format: s.Format, Row: s.Row, Limits: s.ScanLimits, Open: s.Open, Dir: s.TempDir, Memory: s.Memory, TableBytes: s.TableBytes,
+			Reuse: &slice.Reuse{},
 		},
 		Workers: s.Workers, Lister: p.Source, Sink: p.Sink, State: a.State,
 		Log: a.Log, Yield: a.gate.yield, Trace: a.options.Trace, NewID: a.NewID, Build: s.Build, Instance: s.Instance, LeaseTTL: s.LeaseTTL,
