@@ -20,6 +20,7 @@ type Extractor struct {
 	at      [][]int     // per derived field, the schema columns of its operands
 	pending []bool      // per fn of Shape; nil for none
 	key     *column.Batch
+	alive   []uint32 // reused: the groups that are documents
 }
 
 // NewExtractor returns an extractor. The values of fns that are pending (by
@@ -55,27 +56,41 @@ func (b *Bound) schemaIndex(name string) int {
 
 // Extract appends, for each key in order, its document to docs or, where its
 // newest record deletes it or it is Absent, its key to tombstones. Group i of every column
-// belongs to keys[i]; columns are those of Shape. Errors name key and field.
+// belongs to keys[i]; columns are those of Shape. It goes field by field, each
+// over all documents. Errors name key and field; docs and tombstones must then
+// be discarded.
 func (x *Extractor) Extract(keys [][]byte, columns []combine.Column, docs, tombstones *column.Batch) error {
 	register, ok := columns[0].(combine.Presence)
 	if !ok {
 		return fmt.Errorf("extract documents: column 0 is a %T, not the record register", columns[0])
 	}
+	x.alive = x.alive[:0]
 	for i, key := range keys {
 		into := docs
-		deleted := register.Deleted(uint32(i)) || x.Absent != nil && x.Absent(uint32(i))
-		if deleted {
+		if register.Deleted(uint32(i)) || x.Absent != nil && x.Absent(uint32(i)) {
 			into = tombstones
+		} else {
+			x.alive = append(x.alive, uint32(i))
 		}
 		if err := x.appendKey(key, into); err != nil {
 			return err
 		}
-		if !deleted {
-			if err := x.appendFields(uint32(i), columns, docs); err != nil {
-				return fmt.Errorf("key %s: %w", x.keyText(key), err)
-			}
-		}
 		into.Len++
+	}
+	folded, first := 0, docs.Len-len(x.alive)
+	for i := range x.bound.program.fields {
+		f, dst := &x.bound.program.fields[i], docs.Columns[len(x.bound.keys)+i]
+		var at int
+		var err error
+		if f.derived == nil {
+			folded++
+			at, err = x.appendFolded(folded, columns[folded], dst)
+		} else {
+			at, err = x.appendDerived(i, first, docs, dst)
+		}
+		if err != nil {
+			return fmt.Errorf("key %s: field %s: %w", x.keyText(keys[x.alive[at]]), f.Name, err)
+		}
 	}
 	return nil
 }
@@ -93,35 +108,40 @@ func (x *Extractor) appendKey(key []byte, into *column.Batch) error {
 	return nil
 }
 
-func (x *Extractor) appendFields(g uint32, columns []combine.Column, docs *column.Batch) error {
-	folded, at := 0, len(x.bound.keys)
-	for i := range x.bound.program.fields {
-		f, dst := &x.bound.program.fields[i], docs.Columns[at]
-		at++
-		if f.derived == nil {
-			folded++
-			if x.pending != nil && x.pending[folded] {
-				dst.AppendNull()
-				continue
-			}
-			if err := columns[folded].Extract(g, dst); err != nil {
-				return fmt.Errorf("field %s: %w", f.Name, err)
-			}
-			continue
+// appendFolded appends what a fn makes of the groups that are alive. With an
+// error it returns where among them.
+func (x *Extractor) appendFolded(fn int, from combine.Column, dst *column.Vector) (int, error) {
+	if x.pending != nil && x.pending[fn] {
+		for range x.alive {
+			dst.AppendNull()
 		}
-		c := x.derived[i]
-		for s, col := range x.at[i] {
-			c.set(s, docs.Columns[col], docs.Len)
+		return 0, nil
+	}
+	for at, g := range x.alive {
+		if err := from.Extract(g, dst); err != nil {
+			return at, err
+		}
+	}
+	return 0, nil
+}
+
+// appendDerived appends the value of an expression over the fields before it,
+// for the documents from the first on. With an error it returns which of them.
+func (x *Extractor) appendDerived(field, first int, docs *column.Batch, dst *column.Vector) (int, error) {
+	c := x.derived[field]
+	for at := range x.alive {
+		for s, col := range x.at[field] {
+			c.set(s, docs.Columns[col], first+at)
 		}
 		v, err := c.eval()
 		if err == nil {
 			err = unbox(v, dst)
 		}
 		if err != nil {
-			return fmt.Errorf("field %s: %w", f.Name, err)
+			return at, err
 		}
 	}
-	return nil
+	return 0, nil
 }
 
 // keyText is a key for messages.
