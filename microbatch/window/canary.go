@@ -78,11 +78,20 @@ func (d *Difference) excerpt(acc []byte) string {
 // error is ErrUnreadable: the slices or the base could not be read. It holds a block
 // per slice, and sorts samples by key.
 func Canary(bound *index.Bound, slices []Source, base *Base, n time.Time, samples []Sample) error {
+	if base == nil {
+		return CanaryOver(bound, slices, nil, n, samples)
+	}
+	return CanaryOver(bound, slices, []Base{*base}, n, samples)
+}
+
+// CanaryOver is Canary for a fold over a base that was itself made of several.
+// What is pending is so for all of them.
+func CanaryOver(bound *index.Bound, slices []Source, bases []Base, n time.Time, samples []Sample) error {
 	if len(samples) == 0 {
 		return nil
 	}
 	sortSamples(samples)
-	c := newCanary(bound, slices, base, n)
+	c := newCanary(bound, slices, bases, n)
 	for _, s := range samples {
 		if err := c.check(s); err != nil {
 			return err
@@ -100,16 +109,21 @@ type canary struct {
 	bound  *index.Bound
 	fns    []combine.Fn
 	leaves []leaf // from the last slice to the first
-	base   *leaf
-	join   index.Join
+	bases  []basis
 	trees  []tree // by fn
 }
 
-func newCanary(bound *index.Bound, sources []Source, base *Base, n time.Time) *canary {
+// basis is a base as a leaf, and where it has the accumulators of the fns.
+type basis struct {
+	leaf
+	at []int
+}
+
+func newCanary(bound *index.Bound, sources []Source, bases []Base, n time.Time) *canary {
 	c := &canary{bound: bound, fns: bound.Shape().Fns}
 	var pending []bool
-	if base != nil {
-		c.base, c.join, pending = &leaf{cursor: base.Run.Cursor()}, base.Join, base.Join.Pending
+	for _, b := range bases {
+		c.bases, pending = append(c.bases, basis{leaf{cursor: b.Run.Cursor()}, b.Join.At}), b.Join.Pending
 	}
 	for _, s := range slices.Backward(sources) {
 		if inside := s.inside(bound.Overs(), pending, n); slices.Contains(inside, true) { // the others only name keys
@@ -124,41 +138,49 @@ func newCanary(bound *index.Bound, sources []Source, base *Base, n time.Time) *c
 
 // check folds one key and compares.
 func (c *canary) check(s Sample) error {
-	for i := range c.leaves {
-		l := &c.leaves[i]
-		there, err := l.seek(s.Key)
-		if err != nil {
-			return fmt.Errorf("%w: canary: read a slice again: %w", ErrUnreadable, err)
-		}
-		if !there {
-			continue
-		}
-		for j := range c.trees {
-			if l.inside[j] {
-				c.trees[j].add(l.cursor.Acc(j))
-			}
-		}
-	}
-	based := false
-	if c.base != nil {
-		var err error
-		if based, err = c.base.seek(s.Key); err != nil {
-			return fmt.Errorf("%w: canary: read the base's accumulators again: %w", ErrUnreadable, err)
-		}
+	if err := c.fold(s.Key); err != nil {
+		return err
 	}
 	for j := range c.trees {
-		t := &c.trees[j]
-		t.close()
-		if based && c.join.At[j] >= 0 {
-			t.last(c.base.cursor.Acc(c.join.At[j]))
-		}
-		other, err := t.take()
+		other, err := c.trees[j].take()
 		if err == nil && bytes.Equal(s.Accs[j], other) {
 			continue
 		}
 		return &Difference{
 			Key: bytes.Clone(s.Key), KeyText: keyText(c.bound, s.Key), Field: fieldOf(c.bound, j), TypeID: c.fns[j].TypeID(),
 			One: bytes.Clone(s.Accs[j]), Other: bytes.Clone(other), Refused: err,
+		}
+	}
+	return nil
+}
+
+// fold leaves in each tree what the key's accumulators make.
+func (c *canary) fold(key []byte) error {
+	for i := range c.leaves {
+		l := &c.leaves[i]
+		there, err := l.seek(key)
+		if err != nil {
+			return fmt.Errorf("%w: canary: read a slice again: %w", ErrUnreadable, err)
+		}
+		for j := range c.trees {
+			if there && l.inside[j] {
+				c.trees[j].add(l.cursor.Acc(j))
+			}
+		}
+	}
+	for j := range c.trees {
+		c.trees[j].close()
+	}
+	for i := range c.bases {
+		b := &c.bases[i]
+		there, err := b.seek(key)
+		if err != nil {
+			return fmt.Errorf("%w: canary: read the base's accumulators again: %w", ErrUnreadable, err)
+		}
+		for j, at := range b.at {
+			if there && at >= 0 {
+				c.trees[j].last(b.cursor.Acc(at))
+			}
 		}
 	}
 	return nil
