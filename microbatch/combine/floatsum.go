@@ -238,17 +238,21 @@ func (c *floatColumn) AppendAcc(dst []byte, g uint32) []byte {
 	flagAt := len(dst)
 	dst = append(dst, 0)
 	flags := byte(0)
-	var words [3]uint64 // of a sum that is not long
-	buf := words[:]
-	if c.win[g].long != 0 {
-		buf = make([]uint64, longWords)
-	}
-	if mag, word, neg := c.magnitude(g, buf); len(mag) > 0 {
-		flags = flagNonzero
-		if neg {
-			flags |= flagNegative
+	if f := &c.win[g]; f.long == 0 {
+		dst, flags = f.append(dst)
+	} else {
+		var buf fixedPoint
+		if mag, word, neg := c.magnitude(g, buf[:]); len(mag) > 0 {
+			flags = flagNonzero
+			if neg {
+				flags |= flagNegative
+			}
+			dst = appendMagnitude(dst, mag, word)
 		}
-		dst = appendMagnitude(dst, mag, word)
+	}
+	if len(c.spec) == 0 {
+		dst[flagAt] = flags
+		return dst
 	}
 	for i, k := range c.special(g) {
 		if k > 0 {

@@ -276,11 +276,10 @@ func (c *wideColumn) AppendAcc(dst []byte, g uint32) []byte {
 	case s.lo < 0:
 		mag, sign = -mag, signNegative
 	}
-	var b [9]byte
-	n := (bits.Len64(mag) + 7) / 8
-	binary.BigEndian.PutUint64(b[1:], mag)
-	b[8-n] = sign
-	return append(dst, b[8-n:]...)
+	n, at := (bits.Len64(mag)+7)/8, len(dst)
+	dst = append(dst, sign, 0, 0, 0, 0, 0, 0, 0, 0)
+	binary.BigEndian.PutUint64(dst[at+1:], mag<<(64-8*n))
+	return dst[:at+1+n]
 }
 
 func (c *wideColumn) Extract(g uint32, dst *column.Vector) error {

@@ -1,6 +1,9 @@
 package combine
 
-import "math/bits"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // A window is an exact sum of doubles while their range is narrow: w is two's
 // complement, least significant word first, in units of 2^(64·off − 1074). The
@@ -180,6 +183,38 @@ func (s *windows) goLong(f *window) {
 	}
 	s.long = append(s.long, l)
 	f.long = int32(len(s.long))
+}
+
+// append writes a sum that is not long as appendMagnitude does, and returns its
+// flags.
+func (f *window) append(dst []byte) ([]byte, byte) {
+	if f.zero() {
+		return dst, 0
+	}
+	w, flags := f.w, byte(flagNonzero)
+	if s := f.sign(); s != 0 {
+		flags |= flagNegative
+		var b uint64
+		w[0], b = bits.Sub64(0, w[0], 0)
+		w[1], b = bits.Sub64(0, w[1], b)
+		w[2], _ = bits.Sub64(0, w[2], b)
+	}
+	low, high := 0, 2
+	for w[low] == 0 {
+		low++
+	}
+	for w[high] == 0 {
+		high--
+	}
+	from := 8*low + bits.TrailingZeros64(w[low])/8
+	to := 8*high + (bits.Len64(w[high])+7)/8
+	var b [24]byte
+	binary.LittleEndian.PutUint64(b[:], w[0])
+	binary.LittleEndian.PutUint64(b[8:], w[1])
+	binary.LittleEndian.PutUint64(b[16:], w[2])
+	dst = binary.AppendUvarint(dst, uint64(8*int(f.off)+from))
+	dst = binary.AppendUvarint(dst, uint64(to-from))
+	return append(dst, b[from:to]...), flags
 }
 
 // magnitude copies the absolute value of g's sum into buf, which has longWords

@@ -52,9 +52,13 @@ func AppendDecimal(dst []byte, d column.Int128, scale int) []byte {
 		m, r = m.divSmall(10)
 		pairs[0], n, exp = byte(r*10), 1, -(scale+1)/2
 	}
-	for !m.zero() {
+	for m.hi != 0 {
 		m, r = m.divSmall(100)
 		pairs[n] = byte(r)
+		n++
+	}
+	for x := m.lo; x > 0; x /= 100 { // a division by a constant is none
+		pairs[n] = byte(x % 100)
 		n++
 	}
 	low := 0

@@ -39,6 +39,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"strings"
 
 	"github.com/deltad/deltad/microbatch/column"
 )
@@ -142,10 +143,11 @@ func AppendInt(dst []byte, x int64) []byte {
 	if neg {
 		tag, flip = byte(tagInt-n), ^uint64(0)
 	}
-	dst = append(dst, tag)
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], mag^flip)
-	return append(dst, b[8-n:]...)
+	// All eight bytes are written, of which the first n stay.
+	at := len(dst)
+	dst = append(dst, tag, 0, 0, 0, 0, 0, 0, 0, 0)
+	binary.BigEndian.PutUint64(dst[at+1:], (mag^flip)<<(64-8*n))
+	return dst[:at+1+n]
 }
 
 // AppendDate appends a date in days since 1970-01-01.
@@ -190,14 +192,11 @@ func AppendTimestamp(dst []byte, seconds int64, nanos int32) []byte {
 }
 
 func appendEscaped(dst []byte, s string) []byte {
-	from := 0
-	for i := 0; i < len(s); i++ {
-		if s[i] == 0 {
-			dst = append(dst, s[from:i]...)
-			dst = append(dst, 0, escape)
-			from = i + 1
-		}
+	for i := strings.IndexByte(s, 0); i >= 0; i = strings.IndexByte(s, 0) {
+		dst = append(dst, s[:i]...)
+		dst = append(dst, 0, escape)
+		s = s[i+1:]
 	}
-	dst = append(dst, s[from:]...)
+	dst = append(dst, s...)
 	return append(dst, 0, terminator)
 }
