@@ -133,7 +133,10 @@ func (s *source) Read(p []byte) (int, error) {
 // blame tells what cannot be read from what was read and is wrong.
 func (s *source) blame(err error) error {
 	var ours *spoolError
-	if s.err != nil || errors.As(err, &ours) {
+	switch {
+	case s.err != nil:
+		return s.err
+	case errors.As(err, &ours):
 		return err
 	}
 	return fmt.Errorf("%w: %v", ErrDamaged, err)
