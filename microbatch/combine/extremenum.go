@@ -220,12 +220,16 @@ func (c *pairColumn) Merge(g uint32, acc []byte) error {
 	if !ok {
 		return err
 	}
-	if s := c.scratch; s.Type.Kind == column.Timestamp {
-		c.offer(g, pair{s.Ints[0], uint64(s.Nanos[0])})
-	} else {
-		c.offer(g, pair{s.Decimals[0].Hi, s.Decimals[0].Lo})
-	}
+	c.offer(g, c.pair())
 	return nil
+}
+
+// pair is the value that decode read.
+func (c *pairColumn) pair() pair {
+	if s := c.scratch; s.Type.Kind == column.Timestamp {
+		return pair{s.Ints[0], uint64(s.Nanos[0])}
+	}
+	return pair{c.scratch.Decimals[0].Hi, c.scratch.Decimals[0].Lo}
 }
 
 func (c *pairColumn) AppendAcc(dst []byte, g uint32) []byte {

@@ -98,6 +98,7 @@ type distinctColumn struct {
 	slab    []uint32 // of each group: its slab plus one, 0 while it has coupons
 	slabs   [][]byte
 	used    int
+	spare   []uint32 // slabs that a Clear gave back
 	hash    hasher
 	scratch []byte
 	list    []uint32
@@ -108,11 +109,11 @@ func (c *distinctColumn) Grow(n int) { c.coupons.Grow(n); c.slab = grow(c.slab, 
 
 func (c *distinctColumn) Reset() {
 	c.coupons.Reset()
-	c.slab, c.used = c.slab[:0], 0
+	c.slab, c.used, c.spare = c.slab[:0], 0, c.spare[:0]
 }
 
 func (c *distinctColumn) Bytes() int64 {
-	return c.coupons.held(4) + int64(4*(cap(c.coupons.n)+cap(c.slab)+cap(c.list))+24*cap(c.slabs)+(len(c.slabs)+1)<<c.fn.precision+cap(c.hash.buf))
+	return c.coupons.held(4) + int64(4*(cap(c.coupons.n)+cap(c.slab)+cap(c.list)+cap(c.spare))+24*cap(c.slabs)+(len(c.slabs)+1)<<c.fn.precision+cap(c.hash.buf))
 }
 
 // registers returns g's registers, nil while it has coupons.
@@ -158,12 +159,16 @@ func raise(registers []byte, coupon uint32) {
 
 // fold turns g's coupons into registers.
 func (c *distinctColumn) fold(g uint32) []byte {
-	if c.used == len(c.slabs) {
-		c.slabs = append(c.slabs, make([]byte, 1<<c.fn.precision))
+	if n := len(c.spare); n > 0 {
+		c.slab[g], c.spare = c.spare[n-1]+1, c.spare[:n-1]
+	} else {
+		if c.used == len(c.slabs) {
+			c.slabs = append(c.slabs, make([]byte, 1<<c.fn.precision))
+		}
+		c.used++
+		c.slab[g] = uint32(c.used)
 	}
-	r := c.slabs[c.used]
-	c.used++
-	c.slab[g] = uint32(c.used)
+	r := c.slabs[c.slab[g]-1]
 	clear(r)
 	for _, x := range c.coupons.get(g) {
 		if x != 0 {

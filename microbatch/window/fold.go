@@ -1,7 +1,6 @@
 package window
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -19,6 +18,9 @@ const foldBlock = 1024
 // Source is a slice of the window: the run of one partition or a part of it.
 // Every key that it has is in the pane.
 type Source struct {
+	// ID names what is in the slice; within a window of one configuration no
+	// other slice has it. Empty where there is no such name.
+	ID    string
 	Start time.Time
 	Run   *table.Run
 	// All says that the slice feeds the record register and the fields over all
@@ -35,6 +37,7 @@ type Source struct {
 // Base is a generation of the full index that a pane is computed over: its
 // accumulators join those of the slices, for the keys that these have.
 type Base struct {
+	ID   string     // its generation
 	Run  *table.Run // of the base's own shape
 	Join index.Join
 }
@@ -95,17 +98,15 @@ type folder struct {
 	keys      [][]byte
 	absent    []bool // by key: only named, and nothing has a record of it that counts
 	arena     []byte
-	base      *Base
-	cursor    *table.RunCursor // into the base, before its first row not below the last key
-	onBase    bool             // the cursor is on a row, whose key is not below the last key
+	base      *underlay
 }
 
 func newFolder(bound *index.Bound, slices []Source, base *Base, n time.Time) (*folder, error) {
 	shape, overs := bound.Shape(), bound.Overs()
 	var pending []bool
-	f := &folder{out: Documents{Docs: column.NewBatch(bound.Schema()), Tombstones: column.NewBatch(shape.Keys)}}
+	f := &folder{base: newUnderlay(base), out: Documents{Docs: column.NewBatch(bound.Schema()), Tombstones: column.NewBatch(shape.Keys)}}
 	if base != nil {
-		f.base, f.cursor, pending = base, base.Run.Cursor(), base.Join.Pending
+		pending = base.Join.Pending
 	}
 	var err error
 	if f.extractor, err = bound.NewExtractor(pending); err != nil {
@@ -119,7 +120,7 @@ func newFolder(bound *index.Bound, slices []Source, base *Base, n time.Time) (*f
 	for i, s := range slices {
 		cursors[i] = s.Run.Cursor()
 		f.inside = append(f.inside, s.inside(overs, pending, n))
-		f.named = append(f.named, !s.All && !s.Windowed || base != nil && s.Read)
+		f.named = append(f.named, s.names(base))
 	}
 	f.merger = table.Merge(cursors)
 	return f, nil
@@ -140,6 +141,9 @@ func (s Source) inside(overs []int64, pending []bool, n time.Time) []bool {
 	return out
 }
 
+// names says whether the source only names keys, or has what the base read.
+func (s Source) names(base *Base) bool { return !s.All && !s.Windowed || base != nil && s.Read }
+
 // add folds the merger's key as the next group of the block.
 func (f *folder) add() error {
 	g := uint32(len(f.keys))
@@ -147,7 +151,7 @@ func (f *folder) add() error {
 	f.arena = append(f.arena, f.merger.Key()...)
 	key := f.arena[from:len(f.arena):len(f.arena)]
 	f.keys = append(f.keys, key)
-	there, err := f.seek(key)
+	there, err := f.base.seek(key)
 	if err != nil {
 		return err
 	}
@@ -158,8 +162,8 @@ func (f *folder) add() error {
 	f.absent = append(f.absent, absent)
 	for j, col := range f.columns {
 		col.Grow(int(g) + 1)
-		if there && f.base.Join.At[j] >= 0 {
-			if err := col.Merge(g, f.cursor.Acc(f.base.Join.At[j])); err != nil {
+		if there {
+			if err := col.Merge(g, f.base.acc(j)); err != nil {
 				return fmt.Errorf("merge key %x of the base: %w", key, err)
 			}
 		}
@@ -174,22 +178,6 @@ func (f *folder) add() error {
 	}
 	f.sampler.Offer(key, f.columns, g, there || len(f.merger.Holders()) > 1)
 	return nil
-}
-
-// seek moves the base's cursor to key, which only grows, and says whether the
-// base has it.
-func (f *folder) seek(key []byte) (bool, error) {
-	if f.base == nil {
-		return false, nil
-	}
-	if !f.onBase || bytes.Compare(f.cursor.Key(), key) < 0 {
-		f.cursor.Seek(key)
-		f.onBase = f.cursor.Next()
-		if err := f.cursor.Err(); err != nil {
-			return false, fmt.Errorf("read the base's accumulators: %w", err)
-		}
-	}
-	return f.onBase && bytes.Equal(f.cursor.Key(), key), nil
 }
 
 // flush extracts the block's documents and empties it.

@@ -1,0 +1,159 @@
+package window
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/combine"
+)
+
+// cell holds the accumulators of one fn for every key of a window. Where the
+// fn's column cannot clear a group, a group that is to begin anew gets another
+// one inside; what it leaves behind stays until the next complete fold.
+type cell struct {
+	column  combine.Column
+	inverse combine.Inverter  // nil unless the fn is a group
+	retract combine.Retractor // nil unless the fn selects
+	clear   combine.Clearer   // nil unless the column can
+	inside  []uint32          // by group, its group in the column plus one; unused with clear
+}
+
+func newCell(fn combine.Fn) *cell {
+	c := &cell{column: fn.NewColumn()}
+	c.inverse, _ = c.column.(combine.Inverter)
+	c.retract, _ = c.column.(combine.Retractor)
+	c.clear, _ = c.column.(combine.Clearer)
+	return c
+}
+
+// folded says that some accumulators can leave the cell only by folding what
+// is left.
+func (c *cell) folded() bool { return c.inverse == nil }
+
+func (c *cell) grow(n int) {
+	if c.clear != nil {
+		c.column.Grow(n)
+		return
+	}
+	for len(c.inside) < n {
+		c.inside = append(c.inside, 0)
+	}
+}
+
+// at is the place of a group in the column.
+func (c *cell) at(g uint32) uint32 {
+	if c.clear != nil {
+		return g
+	}
+	if c.inside[g] == 0 {
+		n := c.column.Len()
+		c.column.Grow(n + 1)
+		c.inside[g] = uint32(n) + 1
+	}
+	return c.inside[g] - 1
+}
+
+// empty makes a group the identity.
+func (c *cell) empty(g uint32) {
+	if c.clear != nil {
+		c.clear.Clear(g)
+	} else {
+		c.inside[g] = 0
+	}
+}
+
+func (c *cell) merge(g uint32, acc []byte) error {
+	if len(acc) == 0 {
+		return nil
+	}
+	return c.column.Merge(c.at(g), acc)
+}
+
+// take takes an accumulator out of a group. It returns false where the group
+// must be folded anew.
+func (c *cell) take(g uint32, acc []byte) (bool, error) {
+	switch {
+	case len(acc) == 0:
+		return true, nil
+	case c.inverse != nil:
+		return true, c.inverse.Unmerge(c.at(g), acc)
+	case c.retract != nil:
+		return c.retract.Retract(c.at(g), acc)
+	}
+	return false, nil
+}
+
+func (c *cell) bytes() int64 { return c.column.Bytes() + int64(4*cap(c.inside)) }
+
+// view shows some groups of a cell as the groups 0, 1, 2 and so on, which is
+// how an extractor wants them.
+type view struct {
+	combine.Column
+	groups []uint32
+}
+
+// Extract implements combine.Column.
+func (v *view) Extract(g uint32, dst *column.Vector) error {
+	return v.Column.Extract(v.groups[g], dst)
+}
+
+// AppendAcc implements combine.Column.
+func (v *view) AppendAcc(dst []byte, g uint32) []byte {
+	return v.Column.AppendAcc(dst, v.groups[g])
+}
+
+// register is a view of the record register.
+type register struct {
+	view
+	presence combine.Presence
+}
+
+// Records implements combine.Presence.
+func (r *register) Records(g uint32) uint64 { return r.presence.Records(r.groups[g]) }
+
+// Deleted implements combine.Presence.
+func (r *register) Deleted(g uint32) bool { return r.presence.Deleted(r.groups[g]) }
+
+// When implements combine.Presence.
+func (r *register) When(g uint32) (time.Time, bool) { return r.presence.When(r.groups[g]) }
+
+// views are views of all cells, the first of them the record register.
+type views struct {
+	cells   []*cell
+	columns []combine.Column
+	each    []*view
+}
+
+func newViews(cells []*cell) (*views, error) {
+	v := &views{cells: cells}
+	for i, c := range cells {
+		if i > 0 {
+			one := &view{Column: c.column}
+			v.each, v.columns = append(v.each, one), append(v.columns, one)
+			continue
+		}
+		presence, ok := c.column.(combine.Presence)
+		if !ok {
+			return nil, fmt.Errorf("column 0 is a %T, not the record register", c.column)
+		}
+		r := &register{view{Column: c.column}, presence}
+		v.each, v.columns = append(v.each, &r.view), append(v.columns, r)
+	}
+	return v, nil
+}
+
+// show moves the views to these groups.
+func (v *views) show(groups []uint32) {
+	for i, c := range v.cells {
+		if c.clear != nil {
+			v.each[i].groups = groups
+			continue
+		}
+		own := v.each[i].groups[:0]
+		for _, g := range groups {
+			own = append(own, c.at(g))
+		}
+		v.each[i].groups = own
+	}
+}

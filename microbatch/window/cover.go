@@ -1,0 +1,180 @@
+package window
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/deltad/deltad/microbatch/spool"
+	"github.com/deltad/deltad/microbatch/table"
+)
+
+// fanOut is how many nodes of a level make one of the next. Four takes little
+// more room than the leaves and as little time as two.
+const fanOut = 4
+
+// cover covers stretches of time with few runs, out of a tree: a node is the merge of the runs
+// in an aligned block of fanOut^level partitions, named by what is in it. A
+// late object gives the blocks around it other names, so that they are made
+// anew; any node may be dropped at any time.
+type cover struct {
+	shape   table.Shape // of the nodes: a part of the leaves' columns
+	columns []int       // which of the leaves' they are
+	granule time.Duration
+	dir     string
+	memory  *spool.Budget
+	nodes   map[nodeID]*block
+	made    int // nodes, ever
+}
+
+type nodeID [sha256.Size]byte
+
+type block struct {
+	run    *table.Run
+	leaves []part
+}
+
+// part is a source as the tree sees it.
+type part struct {
+	slot int64 // the partition's number on the time line
+	id   string
+	run  *table.Run
+}
+
+func newCover(shape table.Shape, columns []int, o RollingOptions) *cover {
+	t := &cover{columns: columns, granule: o.Granule, dir: o.Dir, memory: o.Memory, nodes: map[nodeID]*block{}}
+	t.shape.Keys = shape.Keys
+	for _, j := range columns {
+		t.shape.Fns = append(t.shape.Fns, shape.Fns[j])
+	}
+	return t
+}
+
+func (t *cover) part(s Source) part {
+	return part{slot: floorDiv(s.Start.Unix(), int64(t.granule/time.Second)), id: s.ID, run: s.Run}
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// over returns cursors over nodes, and over leaves, that together have what
+// the leaves have. The leaves are in the order of their slots; the cursors have
+// the tree's shape.
+func (t *cover) over(leaves []part) ([]table.Cursor, error) {
+	var out []table.Cursor
+	for len(leaves) > 0 {
+		first, last := leaves[0].slot, leaves[len(leaves)-1].slot
+		level, width := 0, int64(1)
+		for first%(width*fanOut) == 0 && first+width*fanOut-1 <= last {
+			level, width = level+1, width*fanOut
+		}
+		n := before(leaves, first+width)
+		c, err := t.within(level, first, leaves[:n])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c...)
+		leaves = leaves[n:]
+	}
+	return out, nil
+}
+
+// before is how many of the leaves lie before the slot.
+func before(leaves []part, slot int64) int {
+	for i, l := range leaves {
+		if l.slot >= slot {
+			return i
+		}
+	}
+	return len(leaves)
+}
+
+// within returns cursors over what is in an aligned block.
+func (t *cover) within(level int, first int64, leaves []part) ([]table.Cursor, error) {
+	if level == 0 || len(leaves) < 2 {
+		out := make([]table.Cursor, len(leaves))
+		for i, l := range leaves {
+			out[i] = &picked{RunCursor: l.run.Cursor(), columns: t.columns}
+		}
+		return out, nil
+	}
+	id := idOf(level, first, leaves)
+	if n := t.nodes[id]; n != nil {
+		return []table.Cursor{n.run.Cursor()}, nil
+	}
+	var parts []table.Cursor
+	width := int64(1)
+	for range level - 1 {
+		width *= fanOut
+	}
+	rest := leaves
+	for child := range int64(fanOut) {
+		n := before(rest, first+(child+1)*width)
+		c, err := t.within(level-1, first+child*width, rest[:n])
+		if err != nil {
+			return nil, err
+		}
+		parts, rest = append(parts, c...), rest[n:]
+	}
+	run, err := t.merge(parts)
+	if err != nil {
+		return nil, fmt.Errorf("merge %d slices from %s: %w", len(leaves), time.Unix(first*int64(t.granule/time.Second), 0).UTC().Format(time.RFC3339), err)
+	}
+	t.nodes[id] = &block{run, leaves}
+	t.made++
+	return []table.Cursor{run.Cursor()}, nil
+}
+
+func (t *cover) merge(parts []table.Cursor) (*table.Run, error) {
+	out := spool.New(t.dir, t.memory)
+	if _, err := table.MergeRuns(out, t.shape, table.Options{}, parts...); err != nil {
+		out.Abort()
+		return nil, err
+	}
+	data, err := out.Seal()
+	if err != nil {
+		return nil, err
+	}
+	return table.Open(data, data.Size(), t.shape)
+}
+
+// prune drops the nodes that no cover of the sources can have.
+func (t *cover) prune(sources map[string]*heldSource) {
+	for id, n := range t.nodes {
+		for _, l := range n.leaves {
+			if sources[l.id] == nil {
+				delete(t.nodes, id)
+				break
+			}
+		}
+	}
+}
+
+func idOf(level int, first int64, leaves []part) nodeID {
+	h := sha256.New()
+	var b []byte
+	b = binary.AppendVarint(binary.AppendUvarint(b, uint64(level)), first)
+	for _, l := range leaves {
+		b = append(binary.AppendUvarint(b, uint64(len(l.id))), l.id...)
+		h.Write(b)
+		b = b[:0]
+	}
+	var id nodeID
+	h.Sum(id[:0])
+	return id
+}
+
+// picked shows some of a run's columns.
+type picked struct {
+	*table.RunCursor
+	columns []int
+}
+
+// Acc implements table.Cursor.
+func (p *picked) Acc(f int) []byte { return p.RunCursor.Acc(p.columns[f]) }

@@ -1,0 +1,474 @@
+package window
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/index"
+	"github.com/deltad/deltad/microbatch/spool"
+	"github.com/deltad/deltad/microbatch/table"
+	"github.com/deltad/deltad/microbatch/tuple/intern"
+)
+
+// RollingOptions are what a Rolling works with. They change no document.
+type RollingOptions struct {
+	// Budget is the memory in bytes that the accumulators of a window may hold;
+	// what needs more is folded anew by every run, as a stream.
+	Budget int64
+	// Granule is the length of a partition, whole seconds.
+	Granule time.Duration
+	// Dir and Memory are for the spools of merged slices.
+	Dir    string
+	Memory *spool.Budget
+}
+
+// Rolling is a fold that stays between runs, so that a run costs what changed
+// and not what the window holds. It keeps the accumulators of every key in
+// memory, and the sources that they are the fold of. The next Fold looks what
+// entered and what left:
+//
+//   - what entered is merged;
+//   - what left is taken out: by inversion where the fn is a group, for nothing
+//     where a fn selects and had not selected it;
+//   - what is left is folded anew for those keys and fns of which neither holds,
+//     over a tree of merged slices, which all window lengths share.
+//
+// The documents are those of Fold, byte for byte: accumulators are canonical,
+// so equal multisets of records have equal ones, whatever way they were come
+// by. A Rolling may be dropped at any time. After an error it begins anew.
+//
+// It serves one goroutine.
+type Rolling struct {
+	o       RollingOptions
+	valid   bool
+	program *index.Program
+	typeID  string
+	base    string
+	held    map[string]*heldSource
+	keys    *intern.Set
+	order   []uint32 // the groups that a source has, by key
+	holders []int32  // by group: sources that have its key
+	unnamed []int32  // by group: those of them that do not only name it
+	based   []bool   // by group: whether the base has it
+	cells   []*cell
+	cover   *cover
+	full    int64 // bytes after the last complete fold
+	refused int64 // rows of a window that was beyond the budget
+}
+
+// heldSource is a source that the accumulators are a fold of.
+type heldSource struct {
+	Source
+	inside []bool // by fn
+	named  bool
+}
+
+// Rolled says what a Fold did.
+type Rolled struct {
+	// Complete says that the window was folded anew.
+	Complete bool
+	// Rows are those of the slices that were read, Refolded the pairs of key and
+	// fn that were folded over the tree, Nodes the nodes made for it.
+	Rows, Refolded, Nodes int64
+}
+
+// NewRolling returns a Rolling of nothing.
+func NewRolling(o RollingOptions) *Rolling { return &Rolling{o: o} }
+
+// Drop forgets everything.
+func (r *Rolling) Drop() { *r = Rolling{o: r.o} }
+
+// Bytes is the memory that the accumulators hold.
+func (r *Rolling) Bytes() int64 {
+	if r.keys == nil {
+		return 0
+	}
+	n := r.keys.Size() + int64(4*(cap(r.order)+cap(r.holders)+cap(r.unnamed))+cap(r.based))
+	for _, c := range r.cells {
+		n += c.bytes()
+	}
+	return n
+}
+
+// Fold is FoldSampled, at the cost of what changed since the last call.
+func (r *Rolling) Fold(bound *index.Bound, sources []Source, base *Base, n time.Time, sampler *Sampler, emit func(Documents) error) (Rolled, error) {
+	now, rows, ok := r.sources(bound, sources, base, n)
+	if !ok || r.o.Budget <= 0 || r.refused > 0 && rows > r.refused-r.refused/4 {
+		r.release()
+		return Rolled{Complete: true, Rows: rows}, FoldSampled(bound, sources, base, n, sampler, emit)
+	}
+	did, fits, err := r.bring(bound, now, rows, base)
+	if err != nil {
+		r.release()
+		return did, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	if !fits {
+		r.release()
+		r.refused = rows
+		return Rolled{Complete: true, Rows: rows}, FoldSampled(bound, sources, base, n, sampler, emit)
+	}
+	if err := r.emit(bound, base, sampler, emit); err != nil {
+		return did, err
+	}
+	if r.Bytes() > 2*r.full+1<<20 || r.keys.Len() > 2*len(r.order)+1<<16 {
+		r.release() // what groups and columns left behind
+	}
+	return did, nil
+}
+
+// release forgets the window, and not that it was too large.
+func (r *Rolling) release() {
+	refused := r.refused
+	r.Drop()
+	r.refused = refused
+}
+
+// sources are the sources by name, with what each feeds; ok is false where
+// they have no names to tell them apart by.
+func (r *Rolling) sources(bound *index.Bound, sources []Source, base *Base, n time.Time) (now map[string]*heldSource, rows int64, ok bool) {
+	now = make(map[string]*heldSource, len(sources))
+	overs := bound.Overs()
+	var pending []bool
+	if base != nil {
+		pending = base.Join.Pending
+	}
+	for _, s := range sources {
+		if s.ID == "" || now[s.ID] != nil {
+			return nil, 0, false
+		}
+		h := &heldSource{Source: s}
+		h.inside, h.named = s.inside(overs, pending, n), s.names(base)
+		now[s.ID] = h
+		rows += s.Run.Rows()
+	}
+	return now, rows, base == nil || base.ID != ""
+}
+
+// bring makes the accumulators those of the sources. fits is false where they
+// take more memory than there may be.
+func (r *Rolling) bring(bound *index.Bound, now map[string]*heldSource, rows int64, base *Base) (did Rolled, fits bool, err error) {
+	id := ""
+	if base != nil {
+		id = base.ID
+	}
+	if r.valid && r.program == bound.Program() && r.typeID == bound.TypeID() && r.base == id {
+		changes := r.changes(now)
+		for _, c := range changes {
+			did.Rows += c.run.Rows()
+		}
+		if 2*did.Rows <= rows {
+			r.valid = false
+			err := r.apply(bound, changes, now, base, &did)
+			r.valid = err == nil
+			return did, r.Bytes() <= r.o.Budget, err
+		}
+	}
+	r.release()
+	r.program, r.typeID, r.base = bound.Program(), bound.TypeID(), id
+	fits, err = r.fill(bound, now, base)
+	r.valid = err == nil && fits
+	return Rolled{Complete: true, Rows: rows}, fits, err
+}
+
+// fill folds all sources.
+func (r *Rolling) fill(bound *index.Bound, now map[string]*heldSource, base *Base) (fits bool, err error) {
+	shape := bound.Shape()
+	r.held, r.keys = now, intern.New()
+	var folded []int
+	for j, fn := range shape.Fns {
+		c := newCell(fn)
+		if c.folded() {
+			folded = append(folded, j)
+		}
+		r.cells = append(r.cells, c)
+	}
+	r.cover = newCover(shape, folded, r.o)
+	list := sorted(now)
+	cursors := make([]table.Cursor, len(list))
+	for i, s := range list {
+		cursors[i] = s.Run.Cursor()
+	}
+	under := newUnderlay(base)
+	m := table.Merge(cursors)
+	for m.Next() {
+		g := r.group(m.Key())
+		if err := r.appear(g, under); err != nil {
+			return false, err
+		}
+		r.order = append(r.order, g)
+		for _, i := range m.Holders() {
+			s := list[i]
+			r.holders[g]++
+			if !s.named {
+				r.unnamed[g]++
+			}
+			for j, c := range r.cells {
+				if !s.inside[j] {
+					continue
+				}
+				if err := c.merge(g, m.Cursor(i).Acc(j)); err != nil {
+					return false, fmt.Errorf("merge key %x: %w", m.Key(), err)
+				}
+			}
+		}
+		if g%foldBlock == 0 && r.Bytes() > r.o.Budget {
+			return false, nil
+		}
+	}
+	if err := m.Err(); err != nil {
+		return false, fmt.Errorf("merge slices: %w", err)
+	}
+	r.full = r.Bytes()
+	return r.full <= r.o.Budget, nil
+}
+
+// sorted are the sources in the order of time.
+func sorted(sources map[string]*heldSource) []*heldSource {
+	list := make([]*heldSource, 0, len(sources))
+	for _, s := range sources {
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b *heldSource) int {
+		if c := a.Start.Compare(b.Start); c != 0 {
+			return c
+		}
+		return bytes.Compare([]byte(a.ID), []byte(b.ID))
+	})
+	return list
+}
+
+// group returns the group of a key.
+func (r *Rolling) group(key []byte) uint32 {
+	g, added := r.keys.ID(key)
+	if added {
+		n := r.keys.Len()
+		r.holders, r.unnamed, r.based = append(r.holders, 0), append(r.unnamed, 0), append(r.based, false)
+		for _, c := range r.cells {
+			c.grow(n)
+		}
+	}
+	return g
+}
+
+// appear gives a key that is new to the window what the base has of it.
+func (r *Rolling) appear(g uint32, under *underlay) error {
+	key := r.keys.Bytes(g)
+	there, err := under.seek(key)
+	if err != nil || !there {
+		return err
+	}
+	r.based[g] = true
+	for j, c := range r.cells {
+		if err := c.merge(g, under.acc(j)); err != nil {
+			return fmt.Errorf("merge key %x of the base: %w", key, err)
+		}
+	}
+	return nil
+}
+
+// change is a source that entered, left, or feeds other fns than before.
+type change struct {
+	run     *table.Run
+	delta   []int8 // by fn: 1 it enters, -1 it leaves
+	holder  int32
+	unnamed int32
+}
+
+// changes are the differences between what is held and what is to be.
+func (r *Rolling) changes(now map[string]*heldSource) []change {
+	var out []change
+	one := func(was, is *heldSource) {
+		c := change{delta: make([]int8, len(r.cells))}
+		differs := false
+		if was != nil {
+			c.run, c.holder = was.Run, -1
+			if !was.named {
+				c.unnamed--
+			}
+			for j, in := range was.inside {
+				if in {
+					c.delta[j]--
+				}
+			}
+		}
+		if is != nil {
+			c.run = is.Run
+			c.holder++
+			if !is.named {
+				c.unnamed++
+			}
+			for j, in := range is.inside {
+				if in {
+					c.delta[j]++
+				}
+			}
+		}
+		for _, d := range c.delta {
+			differs = differs || d != 0
+		}
+		if differs || c.holder != 0 || c.unnamed != 0 {
+			out = append(out, c)
+		}
+	}
+	for _, s := range sorted(r.held) {
+		one(s, now[s.ID])
+	}
+	for _, s := range sorted(now) {
+		if r.held[s.ID] == nil {
+			one(nil, s)
+		}
+	}
+	return out
+}
+
+// apply brings the accumulators from the sources held to those of now.
+func (r *Rolling) apply(bound *index.Bound, changes []change, now map[string]*heldSource, base *Base, did *Rolled) error {
+	cursors := make([]table.Cursor, len(changes))
+	for i, c := range changes {
+		cursors[i] = c.run.Cursor()
+	}
+	under := newUnderlay(base)
+	due := &refolds{need: make([][]int32, len(r.cells))}
+	var appeared []uint32
+	gone := false
+	m := table.Merge(cursors)
+	for m.Next() {
+		g := r.group(m.Key())
+		was := r.holders[g]
+		for _, i := range m.Holders() {
+			r.holders[g] += changes[i].holder
+			r.unnamed[g] += changes[i].unnamed
+		}
+		switch {
+		case r.holders[g] < 0 || r.unnamed[g] < 0:
+			return fmt.Errorf("key %x: it left more sources than it had entered", m.Key())
+		case r.holders[g] == 0:
+			gone = gone || was > 0
+			r.based[g] = false
+			for _, c := range r.cells {
+				c.empty(g)
+			}
+			continue
+		case was == 0:
+			appeared = append(appeared, g)
+			if err := r.appear(g, under); err != nil {
+				return err
+			}
+		}
+		if err := r.change(m, g, changes, due); err != nil {
+			return err
+		}
+	}
+	if err := m.Err(); err != nil {
+		return fmt.Errorf("merge what changed: %w", err)
+	}
+	r.held = now
+	r.reorder(appeared, gone)
+	made := r.cover.made
+	if err := r.refold(bound, due, base); err != nil {
+		return err
+	}
+	r.cover.prune(now)
+	did.Refolded, did.Nodes = due.n, int64(r.cover.made-made)
+	return nil
+}
+
+// change merges what entered into a key and takes out what left. What cannot be
+// taken out is noted as due.
+func (r *Rolling) change(m *table.Merger, g uint32, changes []change, due *refolds) error {
+	noted := false
+	for j, c := range r.cells {
+		whole := true
+		for _, i := range m.Holders() {
+			if changes[i].delta[j] > 0 {
+				if err := c.merge(g, m.Cursor(i).Acc(j)); err != nil {
+					return fmt.Errorf("merge key %x: %w", m.Key(), err)
+				}
+			}
+		}
+		for _, i := range m.Holders() {
+			if changes[i].delta[j] >= 0 || !whole {
+				continue
+			}
+			var err error
+			if whole, err = c.take(g, m.Cursor(i).Acc(j)); err != nil {
+				return fmt.Errorf("take out of key %x: %w", m.Key(), err)
+			}
+		}
+		if !whole {
+			if !noted {
+				due.groups, noted = append(due.groups, g), true
+			}
+			due.need[j] = append(due.need[j], int32(len(due.groups)-1))
+			due.n++
+		}
+	}
+	return nil
+}
+
+// reorder brings order up to date with the keys that appeared, which are in
+// order, and those that have no source any more.
+func (r *Rolling) reorder(appeared []uint32, gone bool) {
+	if gone {
+		r.order = slices.DeleteFunc(r.order, func(g uint32) bool { return r.holders[g] == 0 })
+	}
+	if len(appeared) == 0 {
+		return
+	}
+	n := len(r.order)
+	r.order = append(r.order, appeared...)
+	// From the back, so that each moves once.
+	to := len(r.order)
+	for i := len(appeared) - 1; i >= 0; i-- {
+		key := r.keys.Bytes(appeared[i])
+		at := sort.Search(n, func(k int) bool { return bytes.Compare(r.keys.Bytes(r.order[k]), key) > 0 })
+		to -= n - at
+		copy(r.order[to:], r.order[at:n])
+		to--
+		r.order[to] = appeared[i]
+		n = at
+	}
+}
+
+// emit extracts the documents in key order.
+func (r *Rolling) emit(bound *index.Bound, base *Base, sampler *Sampler, emit func(Documents) error) error {
+	var pending []bool
+	if base != nil {
+		pending = base.Join.Pending
+	}
+	extractor, err := bound.NewExtractor(pending)
+	if err != nil {
+		return err
+	}
+	shown, err := newViews(r.cells)
+	if err != nil {
+		return err
+	}
+	out := Documents{Docs: column.NewBatch(bound.Schema()), Tombstones: column.NewBatch(bound.Shape().Keys)}
+	var groups []uint32
+	extractor.Absent = func(i uint32) bool { return !r.based[groups[i]] && r.unnamed[groups[i]] == 0 }
+	keys := make([][]byte, 0, foldBlock)
+	for rest := r.order; len(rest) > 0; rest = rest[len(groups):] {
+		groups, keys = rest[:min(foldBlock, len(rest))], keys[:0]
+		for _, g := range groups {
+			keys = append(keys, r.keys.Bytes(g))
+		}
+		shown.show(groups)
+		for i, g := range groups {
+			sampler.Offer(keys[i], shown.columns, uint32(i), r.based[g] || r.holders[g] > 1)
+		}
+		out.Docs.Reset()
+		out.Tombstones.Reset()
+		if err := extractor.Extract(keys, shown.columns, out.Docs, out.Tombstones); err != nil {
+			return err
+		}
+		if err := emit(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
