@@ -8,6 +8,8 @@ import (
 	"math"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/deltad/deltad/microbatch/blame"
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/datafile"
@@ -231,7 +233,24 @@ func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Wi
 	put := func(ctx context.Context, name string, body io.ReadSeeker, hash string) (string, error) {
 		return p.set.Sink.PutData(ctx, m.RunID, name, body, hash)
 	}
-	if err := p.fold(ctx, bound, built, over, plan, m, put, d.add); err != nil {
+	sources, err := p.sources(bound, built, over, plan)
+	if err != nil {
+		return err
+	}
+	sampler := window.NewSampler(m.RunID)
+	fold := func(emit func(window.Documents) error) error {
+		if p.set.NoCache {
+			return window.FoldSampled(bound, sources, over.base, plan.Watermark, sampler, emit)
+		}
+		did, err := p.rolling.Fold(bound, sources, over.base, plan.Watermark, sampler, emit)
+		p.set.Log.Debug("window folded", zap.String("pipeline", p.set.Name), zap.Bool("complete", did.Complete), zap.Int64("rows", did.Rows),
+			zap.Int64("refolded", did.Refolded), zap.Int64("nodes", did.Nodes), zap.Int64("bytes", p.rolling.Bytes()))
+		return err
+	}
+	if err := p.fold(ctx, bound, m, put, fold, d.add); err != nil {
+		return err
+	}
+	if err := p.canary(bound, sources, over.base, plan.Watermark, sampler, m); err != nil {
 		return err
 	}
 	if p.digests.pending, err = d.finish(); err != nil {
@@ -241,18 +260,26 @@ func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Wi
 	return nil
 }
 
-// fold folds the window into the files of documents and tombstones that m then
-// lists and counts. each is shown the documents in key order.
-func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, built slice.Window, over over, plan Plan, m *sink.Manifest, put datafile.Put, each func(*column.Batch) error) error {
+// sources are what the window of a plan is folded of.
+func (p *Pipeline) sources(bound *index.Bound, built slice.Window, over over, plan Plan) ([]window.Source, error) {
 	sources := make([]window.Source, len(built.Slices), len(built.Slices)+len(over.keys))
 	for i, s := range built.Slices {
 		run, err := table.Open(s.Run, s.Run.Size(), bound.Shape())
 		if err != nil {
-			return fmt.Errorf("%w: open slice of %s: %w", window.ErrUnreadable, text(s.Start), err)
+			return nil, fmt.Errorf("%w: open slice of %s: %w", window.ErrUnreadable, text(s.Start), err)
 		}
-		sources[i] = window.Source{Start: s.Start, Run: run, All: !plan.Inputs[i].Read, Windowed: true, Read: plan.Inputs[i].Exact}
+		in, id := plan.Inputs[i], slice.IDOf(plan.Inputs[i].Input)
+		sources[i] = window.Source{ID: string(id[:]), Start: s.Start, Run: run, All: !in.Read, Windowed: true, Read: in.Exact}
 	}
-	sources = append(sources, over.keys...)
+	return append(sources, over.keys...), nil
+}
+
+// folding emits the documents of a window in key order.
+type folding func(emit func(window.Documents) error) error
+
+// fold writes what a window is folded to into the files of documents and
+// tombstones that m then lists and counts. each is shown the documents.
+func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, m *sink.Manifest, put datafile.Put, fold folding, each func(*column.Batch) error) error {
 	docs, err := p.writer("part", bound.Schema(), put, &m.Files)
 	if err != nil {
 		return err
@@ -263,8 +290,7 @@ func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, built slice.Win
 		return err
 	}
 	defer tombstones.Abort()
-	sampler := window.NewSampler(m.RunID)
-	err = window.FoldSampled(bound, sources, over.base, plan.Watermark, sampler, func(out window.Documents) error {
+	err = fold(func(out window.Documents) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -278,9 +304,6 @@ func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, built slice.Win
 		}
 		return tombstones.Write(ctx, out.Tombstones)
 	})
-	if err == nil {
-		err = p.canary(bound, sources, over.base, plan.Watermark, sampler, m)
-	}
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func (l *loop) pipeline(name string, change func(*microbatch.Settings)) *microba
 	newID := func() string { return ulid.Make().String() }
 	set := microbatch.Settings{
 		Name: "ads", Rule: hour(10 * time.Minute), Calendar: layout.Calendar, ConfigHash: "c1", Program: program, Format: scan.NDJSON,
-		ObjectErrors: microbatch.ObjectFail, Retain: sink.DefaultRetain(), Workers: 2, CacheBytes: 1 << 20,
+		ObjectErrors: microbatch.ObjectFail, Retain: sink.DefaultRetain(), Workers: 2, CacheBytes: 1 << 20, WindowBytes: 64 << 20,
 		Lister: src, Sink: sink.New(sink.Settings{Store: l.out, Pipeline: "ads", NewID: newID}), State: l.state,
 		Open: func(o partition.Object) (scan.Blob, map[string]string) { return source.NewBlob(l.raw, o), nil },
 		// The decoder that reads panes is pooled and has channels, which must not pass from bubble to bubble.

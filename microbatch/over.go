@@ -43,7 +43,7 @@ func (p *Pipeline) over(ctx context.Context, plan Plan, bound *index.Bound) (ove
 	if err != nil {
 		return o, err
 	}
-	o.base = &window.Base{Run: run, Join: join}
+	o.base = &window.Base{ID: plan.bases[0].ID, Run: run, Join: join}
 	o.pending = p.set.Program.Since(plan.bases[0].Bound).Pending
 	for _, g := range plan.bases {
 		for _, id := range plan.Reseen {
@@ -55,7 +55,7 @@ func (p *Pipeline) over(ctx context.Context, plan Plan, bound *index.Bound) (ove
 				return o, err
 			}
 			if keys != nil {
-				o.keys = append(o.keys, window.Source{Start: g.Cut, Run: keys})
+				o.keys = append(o.keys, window.Source{ID: "keys of " + g.ID, Start: g.Cut, Run: keys})
 			}
 		}
 	}

@@ -124,6 +124,9 @@ type Settings struct {
 	// TableBytes bounds the table of one slice being built, of which there are
 	// up to Workers at a time; 0 is no bound.
 	TableBytes int64
+	// WindowBytes bounds the accumulators of the window that stay in memory
+	// between runs; a window that needs more is folded anew by every run.
+	WindowBytes int64
 	// NoCache reads everything anew in every run, and keeps nothing.
 	NoCache bool
 	// KeepSlices keeps the slices of the live pane in the output, where the next
@@ -164,6 +167,7 @@ type Pipeline struct {
 	set       Settings
 	builder   slice.Builder
 	cache     *slice.Cache
+	rolling   *window.Rolling
 	poke      chan struct{}
 	backoff   backoff
 	doubt     doubt
@@ -198,6 +202,9 @@ func New(set Settings) *Pipeline {
 			Program: set.Program, Format: set.Format, Row: set.Row, Limits: set.ScanLimits, Open: set.Open,
 			Dir: set.TempDir, Memory: set.Memory, TableBytes: set.TableBytes, Reuse: &slice.Reuse{},
 		},
+		rolling: window.NewRolling(window.RollingOptions{
+			Budget: set.WindowBytes, Granule: set.Calendar.Granularity(), Dir: set.TempDir, Memory: set.Memory,
+		}),
 		poke:      make(chan struct{}, 1),
 		collector: sink.NewCollector(set.Sink),
 	}

@@ -113,7 +113,7 @@ func newBench(t *testing.T, o benchOptions) *bench {
 	newID := func() string { return ulid.Make().String() }
 	b.set = microbatch.Settings{
 		Name: "ads", Rule: o.rule, Calendar: layout.Calendar, ConfigHash: "c1", Program: program, Format: scan.NDJSON,
-		ObjectErrors: microbatch.ObjectFail, SkipAfter: 10, Retain: sink.DefaultRetain(), Workers: 2, CacheBytes: 64 << 20,
+		ObjectErrors: microbatch.ObjectFail, SkipAfter: 10, Retain: sink.DefaultRetain(), Workers: 2, CacheBytes: 64 << 20, WindowBytes: 64 << 20,
 		Lister: src, Sink: sink.New(sink.Settings{Store: out, Pipeline: "ads", NewID: newID}), State: state,
 		Open: func(o partition.Object) (scan.Blob, map[string]string) { return source.NewBlob(raw, o), nil },
 		Documents: func(ctx context.Context, m sink.Manifest, emit func(*column.Batch) error) error {

@@ -86,7 +86,14 @@ func (p *Pipeline) recompute(ctx context.Context, plan Plan, m sink.Manifest) (R
 	nowhere := func(_ context.Context, name string, _ io.ReadSeeker, _ string) (string, error) {
 		return sink.DataKey(m.RunID, name), nil
 	}
-	if err := p.fold(ctx, bound, built, over, plan, &out, nowhere, func(*column.Batch) error { return nil }); err != nil {
+	sources, err := p.sources(bound, built, over, plan)
+	if err != nil {
+		return r, err
+	}
+	fold := func(emit func(window.Documents) error) error {
+		return window.Fold(bound, sources, over.base, plan.Watermark, emit)
+	}
+	if err := p.fold(ctx, bound, &out, nowhere, fold, func(*column.Batch) error { return nil }); err != nil {
 		return r, err
 	}
 	for _, s := range built.Slices {

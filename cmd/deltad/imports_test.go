@@ -65,12 +65,13 @@ func rules() []rule {
 		{pkg: "microbatch/index", may: []string{
 			"microbatch/column", "microbatch/tuple/...", "microbatch/combine", "microbatch/table", "microbatch/scan", "partition",
 		}},
+		{pkg: "microbatch/spool"},
 		{pkg: "microbatch/window", may: []string{
 			"partition", "microbatch/table", "microbatch/combine", "microbatch/column", "microbatch/tuple/...", "microbatch/index",
+			"microbatch/spool",
 		}},
 
 		{pkg: "microbatch/rescue"},
-		{pkg: "microbatch/spool"},
 		{pkg: "microbatch/slice", may: []string{
 			"partition", "microbatch/table", "microbatch/combine", "microbatch/column", "microbatch/tuple/...", "microbatch/index",
 			"microbatch/scan", "microbatch/spool", "microbatch/rescue",

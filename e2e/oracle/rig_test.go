@@ -155,7 +155,7 @@ func (r *rig) configure(c *config) {
 		Rule: window.Rule{Size: long(c.window), Longest: long(c.longest()), Max: long(c.limit), OnGap: c.onGap},
 		Full: true, SupportPrevious: long(r.support), Format: scan.NDJSON,
 		ObjectErrors: microbatch.ObjectFail, SkipAfter: 10, Retain: sink.Retain{For: long(2), Panes: 4, Bases: 2},
-		Workers: 1, CacheBytes: 1 << 20, NoCache: r.noCache,
+		Workers: 1, CacheBytes: 1 << 20, WindowBytes: 64 << 20, NoCache: r.noCache,
 		Lister: r.source, Sink: r.sink, State: r.state,
 		Open: func(o partition.Object) (scan.Blob, map[string]string) { return source.NewBlob(w.raw, o), nil },
 		Documents: func(ctx context.Context, m sink.Manifest, emit func(*column.Batch) error) error {

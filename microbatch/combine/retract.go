@@ -73,7 +73,8 @@ func (c *boolColumn) Retract(g uint32, acc []byte) (bool, error) {
 }
 
 func (c *countColumn) Clear(g uint32) { c.n[g] = 0 }
-func (c *wideColumn) Clear(g uint32)  { c.n[g], c.sum[g] = 0, int192{} }
+
+func (c *wideColumn) Clear(g uint32) { c.at[g].n = 0; c.put(g, int192{}) }
 
 func (c *thetaColumn) Clear(g uint32) { c.kept.empty(g); c.theta[g] = 0 }
 

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/deltad/deltad/microbatch/spool"
@@ -146,14 +148,9 @@ func (t *cover) merge(parts []table.Cursor) (*table.Run, error) {
 
 // prune drops the nodes that no cover of the sources can have.
 func (t *cover) prune(sources map[string]*heldSource) {
-	for id, n := range t.nodes {
-		for _, l := range n.leaves {
-			if sources[l.id] == nil {
-				delete(t.nodes, id)
-				break
-			}
-		}
-	}
+	maps.DeleteFunc(t.nodes, func(_ nodeID, b *block) bool {
+		return slices.ContainsFunc(b.leaves, func(l part) bool { return sources[l.id] == nil })
+	})
 }
 
 func idOf(level int, first int64, leaves []part) nodeID {

@@ -3,6 +3,7 @@ package window
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"time"
@@ -46,7 +47,7 @@ type Rolling struct {
 	o       RollingOptions
 	valid   bool
 	program *index.Program
-	typeID  string
+	types   string
 	base    string
 	held    map[string]*heldSource
 	keys    *intern.Set
@@ -155,7 +156,7 @@ func (r *Rolling) bring(bound *index.Bound, now map[string]*heldSource, rows int
 	if base != nil {
 		id = base.ID
 	}
-	if r.valid && r.program == bound.Program() && r.typeID == bound.TypeID() && r.base == id {
+	if r.valid && r.program == bound.Program() && r.types == typesOf(bound) && r.base == id {
 		changes := r.changes(now)
 		for _, c := range changes {
 			did.Rows += c.run.Rows()
@@ -168,10 +169,21 @@ func (r *Rolling) bring(bound *index.Bound, now map[string]*heldSource, rows int
 		}
 	}
 	r.release()
-	r.program, r.typeID, r.base = bound.Program(), bound.TypeID(), id
+	r.program, r.types, r.base = bound.Program(), typesOf(bound), id
 	fits, err = r.fill(bound, now, base)
 	r.valid = err == nil && fits
 	return Rolled{Complete: true, Rows: rows}, fits, err
+}
+
+// typesOf names all that accumulators and documents depend on beside the
+// program: a column of another type may have accumulators of the same TypeID.
+func typesOf(bound *index.Bound) string {
+	shape := bound.Shape()
+	name := fmt.Sprint(shape.Keys, bound.Schema())
+	for _, fn := range shape.Fns {
+		name += fmt.Sprint(fn.TypeID(), fn.Args(), fn.Output())
+	}
+	return name
 }
 
 // fill folds all sources.
@@ -229,15 +241,10 @@ func (r *Rolling) fill(bound *index.Bound, now map[string]*heldSource, base *Bas
 // sorted are the sources in the order of time.
 func sorted(sources map[string]*heldSource) []*heldSource {
 	list := make([]*heldSource, 0, len(sources))
-	for _, s := range sources {
-		list = append(list, s)
+	for _, id := range slices.Sorted(maps.Keys(sources)) {
+		list = append(list, sources[id])
 	}
-	slices.SortFunc(list, func(a, b *heldSource) int {
-		if c := a.Start.Compare(b.Start); c != 0 {
-			return c
-		}
-		return bytes.Compare([]byte(a.ID), []byte(b.ID))
-	})
+	slices.SortStableFunc(list, func(a, b *heldSource) int { return a.Start.Compare(b.Start) })
 	return list
 }
 

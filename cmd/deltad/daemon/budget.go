@@ -34,6 +34,9 @@ type budget struct {
 	// table and scan bound one slice being built.
 	table int64
 	scan  scan.Limits
+	// window is what the accumulators of a pipeline's window may hold between
+	// runs.
+	window int64
 	// slices bounds those of each pipeline that a process keeps, in memory or in
 	// nameless files of dir; shelf those of all that stay in dir for the next.
 	slices int64
@@ -41,7 +44,8 @@ type budget struct {
 	dir    string
 }
 
-// divide gives an eighth of the memory to what is kept, an eighth to the
+// divide gives an eighth of the memory to what is kept, as much to the
+// accumulators of windows, an eighth to the
 // tables of slices being built (which hold twice that while they are written
 // out) and a quarter to the decoders that feed them; the rest is for merging,
 // writing and the runtime.
@@ -61,6 +65,7 @@ func divide(c *configs.Config) budget {
 	b.table = max(share/2, 1<<20)
 	b.scan.RowGroup = min(max(share, 16<<20), 512<<20)
 	b.scan.Page = int(min(max(share/2, 8<<20), 64<<20))
+	b.window = memory / 8 / pipelines
 	b.slices = int64(c.Cache.Size) / pipelines
 	if b.dir != "" {
 		b.shelf = int64(c.Cache.Size) / 2
