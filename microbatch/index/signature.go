@@ -89,29 +89,39 @@ func DecodeSignature(raw json.RawMessage, builders map[string]combine.Builder) (
 }
 
 // numbers gives the parameters of fields the Go types that a configuration
-// has: integers where they are whole.
+// has: int64 where they are whole, else float64, in lists too.
 func numbers(fields []FieldSpec) error {
 	for i := range fields {
 		for name, v := range fields[i].Params {
-			n, ok := v.(json.Number)
-			if !ok {
-				continue
-			}
-			if whole, err := n.Int64(); err == nil {
-				fields[i].Params[name] = int(whole)
-				continue
-			}
-			f, err := n.Float64()
+			typed, err := number(v)
 			if err != nil {
 				return fmt.Errorf("field %s: parameter %s: %w", fields[i].Name, name, err)
 			}
-			fields[i].Params[name] = f
+			fields[i].Params[name] = typed
 		}
 		if err := numbers(fields[i].Fields); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func number(v any) (any, error) {
+	switch v := v.(type) {
+	case json.Number:
+		if whole, err := v.Int64(); err == nil {
+			return whole, nil
+		}
+		return v.Float64()
+	case []any:
+		for i := range v {
+			var err error
+			if v[i], err = number(v[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return v, nil
 }
 
 // Change is how a configuration differs from that of a base.

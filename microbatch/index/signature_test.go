@@ -142,3 +142,40 @@ func TestTypesOfABaseThatNoLongerFit(t *testing.T) {
 		})
 	}
 }
+
+// TestSignatureKeepsParameters: what a configuration can give a fn, a base
+// gives it again, numbers in lists too.
+func TestSignatureKeepsParameters(t *testing.T) {
+	for _, f := range []index.FieldSpec{
+		{Name: "one", Fn: "quantile", Args: []string{"x"}, Params: map[string]any{"q": 0.5}},
+		{Name: "whole", Fn: "quantile", Args: []string{"x"}, Params: map[string]any{"q": 1.0}},
+		{Name: "several", Fn: "quantile", Args: []string{"x"}, Params: map[string]any{"q": []any{0.5, 0.99, int64(1)}}},
+		{Name: "bounds", Fn: "histogram", Args: []string{"x"}, Params: map[string]any{"boundaries": []any{int64(1), 2.5, 1e300}}},
+		{Name: "cap", Fn: "set", Args: []string{"x"}, Params: map[string]any{"cap": int64(7)}},
+		{Name: "in", Fn: "collect", Args: []string{"x"}, Fields: []index.FieldSpec{
+			{Name: "q", Fn: "quantile", Args: []string{"x"}, Params: map[string]any{"q": []any{0.25}}},
+		}},
+	} {
+		t.Run(f.Name, func(t *testing.T) {
+			p, err := index.Compile(index.Spec{Key: []string{"k"}, Fields: []index.FieldSpec{f}}, combine.Builtins())
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := p.Bind([]column.Type{column.Of(column.String), column.Of(column.Float64)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := b.Signature().Encode(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := index.DecodeSignature(raw, combine.Builtins())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.TypeID() != again.TypeID() || len(p.Since(again).Breaking) > 0 {
+				t.Errorf("%s came back as %s, %v", b.TypeID(), again.TypeID(), p.Since(again))
+			}
+		})
+	}
+}
