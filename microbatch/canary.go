@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/deltad/deltad/microbatch/full"
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/microbatch/window"
@@ -19,7 +20,8 @@ import (
 // another way, before the pane is published. What follows a difference:
 //
 //  1. The run fails, naming key, field and both results. What earlier runs have
-//     kept is thrown away: slices, the accumulators of bases, digests.
+//     kept is thrown away: slices, the accumulators of the window and of bases,
+//     digests.
 //  2. The next trigger tries again, without waiting longer, and reads everything
 //     anew. A pane that it publishes ends the doubt: what was kept was at fault.
 //  3. Another difference cannot come of what was kept. The pipeline is paused
@@ -55,7 +57,7 @@ func (p *Pipeline) canary(bound *index.Bound, sources []window.Source, base *win
 		return fmt.Errorf("%w: %w", ErrCanary, err)
 	}
 	if err == nil {
-		m.Checks = append(m.Checks, sink.CheckResult{Name: "canary", Passed: true, Detail: fmt.Sprintf("%d keys folded in two ways", len(samples))})
+		m.Checks = append(m.Checks, sink.CheckResult{Name: full.CheckCanary, Passed: true, Detail: fmt.Sprintf("%d keys folded in two ways", len(samples))})
 	}
 	return err
 }
@@ -109,6 +111,7 @@ func (p *Pipeline) distrust(d doubt) {
 	}
 	p.bases = nil
 	p.digests.forget()
+	p.rolling.Drop()
 }
 
 // wary is a shelf that has nothing while there is doubt. What is built then

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/deltad/deltad/microbatch"
 	"github.com/deltad/deltad/microbatch/column"
@@ -18,6 +20,7 @@ import (
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/scan"
 	"github.com/deltad/deltad/partition"
+	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/store"
 	"github.com/deltad/deltad/watermark"
 )
@@ -403,5 +406,42 @@ func TestDoubtDoesNotLoseWhatOnlyItsSliceHas(t *testing.T) {
 	b.step("05:02", microbatch.Advanced)
 	if got := b.docs()["old"]; got != `{"item":"old","updates":2,"clicks":8,"title":"late","clicks_5m":null,"double":16}` {
 		t.Errorf("old is %s", got)
+	}
+}
+
+// TestTheGateHoldsWhatTheCanaryFinds: the accumulators of a base are folded
+// again, too, from what they were made of.
+func TestTheGateHoldsWhatTheCanaryFinds(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		build func(combine.Params, []column.Type) (combine.Fn, error)
+		want  watermark.RebuildState
+	}{
+		{"lawful", combine.Builtins()["sum"].Build, watermark.RebuildCandidate},
+		{"unlawful", func(combine.Params, []column.Type) (combine.Fn, error) { return plainSum{}, nil }, watermark.RebuildHeld},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := withFn(t, "careless", combine.Builder{Name: "careless", MinArgs: 1, MaxArgs: 1, Build: c.build}, func(s *microbatch.Settings) {
+				s.Full, s.Rule.Size = true, 10*time.Minute
+			})
+			// What is merged first is the sum of two of them whose third makes a difference.
+			for i := range 40 {
+				clock := fmt.Sprintf("02:%02d", i)
+				b.put(clock, "a.ndjson", strings.Replace(share(clock, 0.5), `"x"`, `"y"`, 1))
+			}
+			b.put("02:02", "b.ndjson", share("02:02", 0.2))
+			b.put("02:30", "b.ndjson", share("02:30", 0.1))
+			b.put("03:00", "a.ndjson", share("03:00", 0.3))
+			b.step("03:00", microbatch.Advanced)
+			rb := b.rebuild(c.want)
+			checks := b.generation(rb.ID).Checks
+			at := slices.IndexFunc(checks, func(r sink.CheckResult) bool { return r.Name == "canary" })
+			if at < 0 {
+				t.Fatalf("checks %+v", checks)
+			}
+			if held := c.want == watermark.RebuildHeld; checks[at].Passed == held || held && !strings.Contains(checks[at].Detail, "key item=x, field total") {
+				t.Errorf("check %+v", checks[at])
+			}
+		})
 	}
 }

@@ -26,6 +26,7 @@ const (
 	CheckFields    = "fields"
 	CheckNulls     = "null_rates"
 	CheckRejected  = "rejected_rows" // panes have it too
+	CheckCanary    = "canary"        // and this one
 )
 
 // Compare asks what can be asked of two manifests: a generation's and the live

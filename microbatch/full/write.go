@@ -167,7 +167,8 @@ func (r *reader) documents(ctx context.Context, g *gathered, acc *table.Run, m *
 	defer w.Abort()
 	keys := len(g.bound.Shape().Keys)
 	sorted := &order{keys: keys}
-	err = window.Fold(g.bound, sources, &window.Base{Run: acc, Join: join}, r.cut, func(out window.Documents) error {
+	sampler := window.NewSampler(m.RunID)
+	err = window.FoldSampled(g.bound, sources, &window.Base{Run: acc, Join: join}, r.cut, sampler, func(out window.Documents) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -182,6 +183,10 @@ func (r *reader) documents(ctx context.Context, g *gathered, acc *table.Run, m *
 	if err != nil {
 		return err
 	}
+	canary, err := r.canary(g, sources[1:], join, sampler.Samples())
+	if err != nil {
+		return err
+	}
 	if _, err = w.Close(ctx); err != nil {
 		return err
 	}
@@ -189,7 +194,7 @@ func (r *reader) documents(ctx context.Context, g *gathered, acc *table.Run, m *
 	for _, f := range m.Files {
 		rows += f.Rows
 	}
-	m.Checks = append(m.Checks, sorted.result(rows))
+	m.Checks = append(m.Checks, sorted.result(rows), canary)
 	return nil
 }
 

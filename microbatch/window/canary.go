@@ -171,7 +171,7 @@ func (c *canary) fold(key []byte) error {
 	for j := range c.trees {
 		c.trees[j].close()
 	}
-	for i := range c.bases {
+	for i := len(c.bases) - 1; i >= 0; i-- {
 		b := &c.bases[i]
 		there, err := b.seek(key)
 		if err != nil {
@@ -179,9 +179,12 @@ func (c *canary) fold(key []byte) error {
 		}
 		for j, at := range b.at {
 			if there && at >= 0 {
-				c.trees[j].last(b.cursor.Acc(at))
+				c.trees[j].add(b.cursor.Acc(at))
 			}
 		}
+	}
+	for j := range c.trees {
+		c.trees[j].close()
 	}
 	return nil
 }
@@ -237,12 +240,6 @@ func (t *tree) close() {
 	for len(t.nodes) > 1 {
 		t.join()
 	}
-}
-
-// last merges an accumulator into what the closed tree has.
-func (t *tree) last(acc []byte) {
-	t.add(acc)
-	t.close()
 }
 
 // join merges the last two nodes, the later one first.
