@@ -27,8 +27,8 @@ import (
 type Combiner struct {
 	combine.Builder
 	// Examples are options that fields may give it, by name and as the
-	// configuration has them (int64, float64, bool, string, or []any of these).
-	// It is tried with each, and without options unless Build refuses that. A fn
+	// configuration has them: int64, float64, bool, string, or []any of these. A
+	// whole number may come as int64 though it was written 1.0. It is tried with each, and without options unless Build refuses that. A fn
 	// that needs options must have one at least.
 	Examples []map[string]any
 }

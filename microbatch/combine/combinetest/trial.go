@@ -171,6 +171,12 @@ func sound(b combine.Builder, options map[string]any, types []column.Type, fn co
 	if again.TypeID() != id {
 		return fmt.Errorf("%s: built twice for %v it has two type ids, %q and %q", b.Name, types, id, again.TypeID())
 	}
+	if again, err = build(b, whole(options), types); err != nil {
+		return fmt.Errorf("%s: whole numbers come as int64 too, from a base even where the configuration has 1.0: %w", b.Name, err)
+	}
+	if again.TypeID() != id {
+		return fmt.Errorf("%s: with whole numbers as int64 it has another type id, %q and %q", b.Name, id, again.TypeID())
+	}
 	if !slices.EqualFunc(fn.Args(), types, column.Type.SameRepr) {
 		return fmt.Errorf("%s: built for %v, it says that its arguments are %v", b.Name, types, fn.Args())
 	}
@@ -182,6 +188,31 @@ func sound(b combine.Builder, options map[string]any, types []column.Type, fn co
 		}
 	}
 	return nil
+}
+
+// whole returns the options with whole numbers as int64.
+func whole(options map[string]any) map[string]any {
+	out := make(map[string]any, len(options))
+	for name, v := range options {
+		out[name] = wholeNumber(v)
+	}
+	return out
+}
+
+func wholeNumber(v any) any {
+	switch v := v.(type) {
+	case float64:
+		if n := int64(v); float64(n) == v && n>>53 == n>>63 {
+			return n
+		}
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = wholeNumber(v[i])
+		}
+		return out
+	}
+	return v
 }
 
 // some returns at most n of the fns, evenly chosen.

@@ -15,7 +15,7 @@ import (
 // brought it.
 func TestBuiltinsPassAsUsersOwn(t *testing.T) {
 	for name, options := range map[string][]map[string]any{
-		"count": nil, "sum": nil, "latest": {{"nulls": "keep"}}, "quantile": {{"q": 0.5}}, "set": {{"cap": int64(2)}},
+		"count": nil, "sum": nil, "latest": {{"nulls": "keep"}}, "quantile": {{"q": 0.5}, {"q": []any{1.0, 0.25}}}, "set": {{"cap": int64(2)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := combinetest.CheckBuilder(combine.Builtins()[name], options, 1); err != nil {
@@ -131,6 +131,17 @@ func TestCheckBuilder(t *testing.T) {
 				return fn, nil
 			})
 		}, []map[string]any{{"width": int64(3)}}, ""},
+		{"a whole number as a float alone", func(b *combine.Builder) {
+			b.Options = []string{"share"}
+			rebuild(b, func(fn combine.Fn, p combine.Params, _ []column.Type) (combine.Fn, error) {
+				if v, ok := p.Options["share"]; ok {
+					if _, ok := v.(float64); !ok {
+						return nil, errors.New("option share: must be a number")
+					}
+				}
+				return fn, nil
+			})
+		}, []map[string]any{{"share": 1.0}}, "whole numbers come as int64 too"},
 		{"an option that there is not", func(*combine.Builder) {}, []map[string]any{{"depth": int64(1)}}, "unknown option depth"},
 	}
 	for _, tt := range tests {
