@@ -248,8 +248,8 @@ func (d *Dir) sweep(full bool) {
 	}
 	over := full || used > budget
 	for _, e := range all {
-		old := now.Sub(e.used) > unused || strings.HasPrefix(filepath.Base(e.path), begun) && now.Sub(e.used) > torn
-		if !old && (!over || used <= budget/10*9) {
+		age, being := now.Sub(e.used), strings.HasPrefix(filepath.Base(e.path), begun)
+		if age <= unused && (!being || age <= torn) && (being || !over || used <= budget/10*9) {
 			continue
 		}
 		if os.Remove(e.path) == nil {
