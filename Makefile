@@ -11,13 +11,14 @@ BIN := .cache/bin
 MODULES := . bench e2e
 FUZZTIME ?= 5s
 BENCH ?= .
+FRESH ?= 10m
 
 # No version control stamps: a checkout that another user owns must build too.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/deltad
@@ -52,7 +53,13 @@ lint: tools-lint ## golangci-lint, go vet, gofmt and the state of go.mod, for ev
 	.ci/lint $(MODULES)
 
 .PHONY: bench
-bench: ## benchmarks; BENCH=regexp selects
+bench: tools-test ## measure against DuckDB, and freshness on a real S3 server for FRESH (default 10m); writes docs/performance.md
+	$(BIN)/withservers -bin $(BIN) env DELTAD_FRESHNESS_FOR=$(FRESH) DELTAD_FRESHNESS_FILE=$(CURDIR)/.cache/freshness.json \
+	  go -C e2e test -tags integration -count=1 -timeout 60m -run TestFreshness ./acceptance
+	cd bench && go run ./cmd/tickbench -freshness ../.cache/freshness.json -o ../docs/performance.md
+
+.PHONY: microbench
+microbench: ## benchmarks of single pieces; BENCH=regexp selects
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 	cd bench && go test -run '^$$' -bench '$(BENCH)' ./...
 

@@ -63,9 +63,12 @@ type Place struct {
 	Threads int
 	Memory  int64    // bytes, for each side
 	Env     []string // of deltad, beside this process's
-	// Before is called with the daemon ahead of each of its steps and returns
-	// what is to be called behind it; nil for nothing.
-	Before func(ctx context.Context, d *side.Daemon, s Step) (after func() error, err error)
+	// Alone leaves DuckDB out, and with it the comparison: for what is no
+	// measurement, such as a profile.
+	Alone bool
+	// Before is called ahead of each step of deltad's and returns what is to be
+	// called behind it; nil for nothing.
+	Before func(ctx context.Context, s Step) (after func() error, err error)
 }
 
 // Sample is what one step cost. Peer is DuckDB's recompute of the same window,
@@ -166,22 +169,21 @@ func (r *run) measure(ctx context.Context, s Step, outcome string, happens func(
 		return err
 	}
 	sample := Sample{Step: s}
+	after := func() error { return nil }
 	if r.place.Before != nil {
-		after, err := r.place.Before(ctx, r.daemon, s)
-		if err != nil {
+		if after, err = r.place.Before(ctx, s); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, after()) }()
 	}
 	if s == Restart {
 		sample.Ours, err = r.daemon.Restart(ctx)
 	} else {
 		sample.Ours, err = r.daemon.Run(ctx, outcome)
 	}
-	if err != nil {
+	if err = errors.Join(err, after()); err != nil {
 		return err
 	}
-	if s != Idle {
+	if s != Idle && !r.place.Alone {
 		theirs := filepath.Join(r.place.Scratch, "duckdb.parquet")
 		peer, err := side.DuckDB(ctx, r.question(theirs, Field.sql))
 		if err != nil {
