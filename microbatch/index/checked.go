@@ -16,13 +16,15 @@ var errNullOperand = errors.New("operation on null")
 // checked are what expressions do instead of the library's own: its integer
 // arithmetic wraps, its int() of a double out of range is any number, and its
 // string() of null is the text "<nil>". Here the first two are errors, as an
-// integer sum out of range is, and the last is null. What is no operator of two
-// operands of known types is rewritten by checkedNodes.
+// integer sum out of range is, and the last is null. Its ** is not the same on
+// every architecture, power is. What is no operator of two operands of known
+// types is rewritten by checkedNodes.
 func checked() []expr.Option {
 	options := []expr.Option{
 		expr.Patch(checkedNodes{}),
 		expr.Function("int", checkedInt, new(func(any) int)),
 		expr.Function("string", checkedString, new(func(any) string)),
+		expr.Function("checkedPower", checkedPower, new(func(any, any) float64)),
 	}
 	for name, fn := range map[string]func(...any) (any, error){
 		"checkedNegation": checkedNegation, "checkedAbs": checkedAbs, "checkedTotal": checkedTotal,

@@ -11,8 +11,8 @@ import (
 )
 
 // checkedNodes rewrites to calls of checked functions what the library's
-// overloading of operators does not reach: a minus before an operand, abs() and
-// sum(), and arithmetic on operands whose type is known only at run time, such
+// overloading of operators does not reach: powers, a minus before an operand,
+// abs() and sum(), and arithmetic on operands whose type is known only at run time, such
 // as the accumulator of reduce(). What is a double stays as it is.
 type checkedNodes struct{}
 
@@ -25,6 +25,12 @@ func (checkedNodes) Visit(node *ast.Node) {
 			call(node, "checkedNegation", n.Node.Type(), n.Node)
 		}
 	case *ast.BinaryNode:
+		if n.Operator == "**" || n.Operator == "^" {
+			c := &ast.CallNode{Callee: &ast.IdentifierNode{Value: "checkedPower"}, Arguments: []ast.Node{n.Left, n.Right}}
+			c.SetType(reflect.TypeFor[float64]())
+			ast.Patch(node, c)
+			return
+		}
 		l, r := n.Left.Type(), n.Right.Type()
 		name, ok := operators[n.Operator]
 		if ok && !isNil(n.Left) && !isNil(n.Right) && (isOpen(l) || isOpen(r)) && (isOpen(l) || isInteger(l)) && (isOpen(r) || isInteger(r)) {

@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -373,7 +374,8 @@ func box(v *column.Vector, i int) any {
 	return nil
 }
 
-// unbox appends an expression's value to a vector of the expression's type.
+// unbox appends an expression's value to a vector of the expression's type. NaN
+// is the one NaN: the sign of 0/0 is another on amd64 than on arm64.
 func unbox(value any, dst *column.Vector) error {
 	if value == nil {
 		dst.AppendNull()
@@ -386,7 +388,11 @@ func unbox(value any, dst *column.Vector) error {
 	case dst.Type.Kind == column.Int64 && r.CanInt():
 		dst.AppendInt(r.Int())
 	case dst.Type.Kind == column.Float64 && r.CanFloat():
-		dst.AppendFloat(r.Float())
+		f := r.Float()
+		if f != f {
+			f = math.Float64frombits(0x7ff8000000000000)
+		}
+		dst.AppendFloat(f)
 	case dst.Type.Kind == column.Float64 && r.CanInt():
 		dst.AppendFloat(float64(r.Int()))
 	case dst.Type.Kind == column.String && r.Kind() == reflect.String:
