@@ -317,7 +317,9 @@ func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, m *sink.Manifes
 
 // writer writes files of one kind and lists them in files.
 func (p *Pipeline) writer(name string, fields []column.Field, put datafile.Put, files *[]sink.File) (*parquet.Writer, error) {
-	return datafile.NewWriter(datafile.Options{Fields: fields, Name: name, Dir: p.set.TempDir, Memory: p.set.Memory, Put: put, Files: files})
+	return datafile.NewWriter(datafile.Options{
+		Fields: fields, Name: name, Dir: p.set.TempDir, Memory: p.set.Memory, Workers: p.set.Workers, Put: put, Files: files,
+	})
 }
 
 // commit makes the pane live and tells the state store.

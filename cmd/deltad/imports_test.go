@@ -80,7 +80,7 @@ func rules() []rule {
 		{pkg: "microbatch/tenure", may: []string{"watermark"}},
 
 		// Publishing knows objects, not engines.
-		{pkg: "sink", may: []string{"store", "partition", "microbatch/column"}},
+		{pkg: "sink", may: []string{"store", "partition", "microbatch/column", "microbatch/rescue"}},
 
 		{pkg: "microbatch/blame", may: []string{"microbatch/slice", "microbatch/source", "microbatch/tenure", "sink", "store", "watermark"}},
 		{pkg: "microbatch/datafile", may: []string{"microbatch/column", "microbatch/spool", "sink", "sink/parquet"}},

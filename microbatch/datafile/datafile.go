@@ -16,8 +16,8 @@ import (
 // memory is how much of a file waits in memory for its upload.
 const memory = 8 << 20
 
-// Put stores a finished file and returns its key. It may keep body no longer
-// than the call.
+// Put stores a finished file and returns its key: one file at a time, beside
+// the writing of the next. It may keep body no longer than the call.
 type Put func(ctx context.Context, name string, body io.ReadSeeker, hash string) (key string, err error)
 
 // Options are what a writer needs.
@@ -29,15 +29,18 @@ type Options struct {
 	// Dir and Memory are those of the spools.
 	Dir    string
 	Memory *spool.Budget
-	Put    Put
-	// Files gets an entry for each file that was put.
+	// Workers is how many columns are encoded at a time.
+	Workers int
+	Put     Put
+	// Files gets an entry for each file that was put. It is complete when the
+	// writer was closed, and not to be looked at before.
 	Files *[]sink.File
 }
 
 // NewWriter returns a writer of files of one kind.
 func NewWriter(o Options) (*parquet.Writer, error) {
 	return parquet.NewWriter(parquet.Options{
-		Fields: o.Fields, Name: o.Name,
+		Fields: o.Fields, Name: o.Name, Workers: o.Workers,
 		Spool: func() parquet.Spool { return waiting{spool.NewSmall(o.Dir, o.Memory, memory)} },
 		Put: func(ctx context.Context, part parquet.Part, body io.ReadSeeker) error {
 			key, err := o.Put(ctx, part.Name, body, part.SHA256)

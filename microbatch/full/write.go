@@ -159,7 +159,7 @@ func (r *reader) documents(ctx context.Context, g *gathered, acc *table.Run, m *
 		return r.out.PutFull(ctx, m.RunID, name, body, hash)
 	}
 	w, err := datafile.NewWriter(datafile.Options{
-		Fields: g.bound.Schema(), Name: "part", Dir: r.builder.Dir, Memory: r.builder.Memory, Put: put, Files: &m.Files,
+		Fields: g.bound.Schema(), Name: "part", Dir: r.builder.Dir, Memory: r.builder.Memory, Workers: r.set.Workers, Put: put, Files: &m.Files,
 	})
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ const (
 func (p *pager) compress(l *leaf, body []byte, levels int, encoding format.Encoding) []byte {
 	values := len(body) - levels
 	fractions := encoding == format.Plain && (l.physical == format.Float || l.physical == format.Double)
+	l.labour = 0
 	switch {
 	case fractions && l.chunk.squeeze == storing:
 		p.packed = storedFrame(p.packed[:0], body)
@@ -33,6 +34,7 @@ func (p *pager) compress(l *leaf, body []byte, levels int, encoding format.Encod
 			return out
 		}
 	}
+	l.labour = len(body)
 	p.packed = p.zstd.EncodeAll(body, p.packed[:0])
 	if fractions && values > 0 && l.chunk.squeeze == undecided {
 		l.chunk.squeeze = squeezing

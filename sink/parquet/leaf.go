@@ -37,7 +37,8 @@ type leaf struct {
 	lengths []int32 // of those in text
 	ids     []int32 // or their numbers in the chunk's dictionary
 
-	chunk chunk
+	labour int // how many bytes the compressor was given for the last page
+	chunk  chunk
 }
 
 // wide is the size of a decimal that does not fit eight bytes.

@@ -121,13 +121,13 @@ type kept struct {
 // write returns the files that the batches make.
 func write(t testing.TB, fields []column.Field, batches ...*column.Batch) []kept {
 	t.Helper()
-	return writeSized(t, formatSizes(), fields, batches...)
+	return writeSized(t, formatSizes(), 1, fields, batches...)
 }
 
-func writeSized(t testing.TB, size sizes, fields []column.Field, batches ...*column.Batch) []kept {
+func writeSized(t testing.TB, size sizes, workers int, fields []column.Field, batches ...*column.Batch) []kept {
 	t.Helper()
 	var out []kept
-	w, err := NewWriter(Options{Fields: fields, Name: "part", Put: func(_ context.Context, p Part, body io.ReadSeeker) error {
+	w, err := NewWriter(Options{Fields: fields, Name: "part", Workers: workers, Put: func(_ context.Context, p Part, body io.ReadSeeker) error {
 		b, err := io.ReadAll(body)
 		if err != nil {
 			return err
@@ -248,7 +248,7 @@ func TestRoundTripOfRandomRows(t *testing.T) {
 	})
 }
 
-// The bytes do not depend on how callers cut batches, nor on the number of processors. The golden hash holds the format over upgrades.
+// The bytes do not depend on how callers cut batches, nor on the number of processors and workers. The golden hash holds the format over upgrades.
 func TestBytesAreAFunctionOfTheDocuments(t *testing.T) {
 	fields := everyType()
 	const rows = 9000
@@ -260,7 +260,7 @@ func TestBytesAreAFunctionOfTheDocuments(t *testing.T) {
 		for i := 0; i < rows; i += cut {
 			batches = append(batches, slice(t, docs, fields, i, min(i+cut, rows)))
 		}
-		got := write(t, fields, batches...)
+		got := writeSized(t, formatSizes(), i, fields, batches...)
 		runtime.GOMAXPROCS(old)
 		if len(got) != len(want) || got[0].SHA256 != want[0].SHA256 || !bytes.Equal(got[0].body, want[0].body) {
 			t.Fatalf("batches of %d: other bytes", cut)
@@ -310,8 +310,8 @@ func TestFilesEndAfterFixedRows(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			size := small
 			tc.size(&size)
-			files := writeSized(t, size, fields, ids(0, 33), ids(33, 34), ids(34, 205))
-			whole := writeSized(t, size, fields, ids(0, 205))
+			files := writeSized(t, size, 1, fields, ids(0, 33), ids(33, 34), ids(34, 205))
+			whole := writeSized(t, size, 1, fields, ids(0, 205))
 			if len(files) != len(tc.files) {
 				t.Fatalf("%d files, want %d", len(files), len(tc.files))
 			}

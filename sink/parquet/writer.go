@@ -37,10 +37,13 @@ type Options struct {
 	Fields []column.Field
 	// Name is what the files are called before their number: part, or tombstones.
 	Name string
-	// Put takes a finished file. It may keep body no longer than the call.
+	// Put takes a finished file: one at a time, in their order, on a goroutine of its own while the next file is written. It may keep body
+	// no longer than the call. Its context is that of the Write or Close that finished the file, and ends with Abort.
 	Put func(ctx context.Context, p Part, body io.ReadSeeker) error
 	// Spool returns where a file's bytes wait for Put; nil keeps them in memory, all of a file at a time.
 	Spool func() Spool
+	// Workers is how many columns are encoded at a time; 0 and 1 are one after the other. The bytes are the same.
+	Workers int
 }
 
 // Part is a finished file. Its first and last key are as KeyText spells them.
@@ -65,7 +68,8 @@ type Writer struct {
 	layout *layout
 	cols   []*shredder
 	leaves []*leaf
-	pager  *pager        // once there is a document
+	pagers []*pager      // by worker, once there is a document
+	order  []*leaf       // the leaves, the most laborious first
 	last   *column.Batch // key columns of the row before, or no row
 
 	out   *output
@@ -73,6 +77,7 @@ type Writer struct {
 	part  Part
 	page  struct{ rows, weight int }
 	group struct{ rows, weight int }
+	put   *flight // the file before, on its way
 	parts []Part
 }
 
@@ -208,10 +213,8 @@ func (w *Writer) add(b *column.Batch, i, j int) error {
 }
 
 func (w *Writer) begin(minKey []string) (err error) {
-	if w.pager == nil {
-		if w.pager, err = newPager(); err != nil {
-			return err
-		}
+	if err := w.hire(); err != nil {
+		return err
 	}
 	w.out = newOutput(w.o.Spool())
 	w.part = Part{Name: fmt.Sprintf("%s-%05d.parquet", w.o.Name, len(w.parts)), MinKey: minKey}
@@ -224,10 +227,8 @@ func (w *Writer) flushPage(ctx context.Context) error {
 	if w.page.rows == 0 {
 		return nil
 	}
-	for _, l := range w.leaves {
-		if err := w.pager.page(l); err != nil {
-			return err
-		}
+	if err := w.encode(); err != nil {
+		return err
 	}
 	w.group.rows, w.group.weight = w.group.rows+w.page.rows, w.group.weight+w.page.weight
 	w.page.rows, w.page.weight = 0, 0
@@ -245,7 +246,7 @@ func (w *Writer) flushPage(ctx context.Context) error {
 
 func (w *Writer) flushGroup() error {
 	w.group.rows, w.group.weight = 0, 0
-	if err := w.file.group(w.pager, w.leaves); err != nil {
+	if err := w.file.group(w.pagers[0], w.leaves); err != nil {
 		return fmt.Errorf("write row group: %w", err)
 	}
 	return nil
@@ -258,25 +259,36 @@ func (w *Writer) finish(ctx context.Context) error {
 	}
 	w.part.MaxKey = KeyTexts(w.o.Fields, w.last, 0)
 	w.part.Bytes, w.part.SHA256 = w.out.size, w.out.hash()
-	spool := w.out.spool
+	part, spool := w.part, w.out.spool
 	w.out, w.file = nil, nil
 	body, err := spool.Seal()
 	if err != nil {
-		return fmt.Errorf("spool %s: %w", w.part.Name, err)
+		return fmt.Errorf("spool %s: %w", part.Name, err)
 	}
-	defer body.Close()
-	if err := w.o.Put(ctx, w.part, io.NewSectionReader(body, 0, w.part.Bytes)); err != nil {
+	if err := w.landed(); err != nil {
+		body.Close()
 		return err
 	}
-	w.parts = append(w.parts, w.part)
+	w.put = fly(ctx, part.Name, func(ctx context.Context) error {
+		defer body.Close()
+		return w.o.Put(ctx, part, io.NewSectionReader(body, 0, part.Bytes))
+	})
+	w.parts = append(w.parts, part)
 	return nil
 }
 
-// Close hands the last file over and returns all of them. Without any document there is none.
-func (w *Writer) Close(ctx context.Context) ([]Part, error) {
-	if w.file == nil {
-		return w.parts, nil
+// landed waits for the file that is on its way and returns what became of it.
+func (w *Writer) landed() error {
+	if w.put == nil {
+		return nil
 	}
+	err := w.put.wait()
+	w.put = nil
+	return err
+}
+
+// Close hands the last file over, waits until it has arrived, and returns all of them. Without any document there is none.
+func (w *Writer) Close(ctx context.Context) ([]Part, error) {
 	err := w.flushPage(ctx)
 	if err == nil && w.file != nil {
 		if w.group.rows > 0 {
@@ -286,6 +298,9 @@ func (w *Writer) Close(ctx context.Context) ([]Part, error) {
 			err = w.finish(ctx)
 		}
 	}
+	if err == nil {
+		err = w.landed()
+	}
 	if err != nil {
 		w.Abort()
 		return nil, fmt.Errorf("write %s: %w", w.o.Name, err)
@@ -293,8 +308,12 @@ func (w *Writer) Close(ctx context.Context) ([]Part, error) {
 	return w.parts, nil
 }
 
-// Abort lets go of what was not handed over. It is safe after Close.
+// Abort lets go of what was not handed over, and of the file that is being handed over. It is safe after Close.
 func (w *Writer) Abort() {
+	if w.put != nil {
+		w.put.cancel()
+		_ = w.landed() // given up
+	}
 	if w.out != nil {
 		w.out.spool.Abort()
 	}
