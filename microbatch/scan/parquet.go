@@ -125,7 +125,7 @@ func (f *parquetFile) plan(req Request) ([]*source, []column.Type, error) {
 			return nil, nil, missingError(c.Path)
 		}
 		if err := fits(Parquet, types[i], c.As); err != nil {
-			return nil, nil, fmt.Errorf("column %s: %w", c.Path, err)
+			return nil, nil, &misfit{fmt.Errorf("column %s: %w", c.Path, err)}
 		}
 		if s.as.Kind == column.Null {
 			s.as = types[i]
@@ -137,6 +137,13 @@ func (f *parquetFile) plan(req Request) ([]*source, []column.Type, error) {
 	}
 	return sources, types, nil
 }
+
+// misfit is an object whose type As does not hold, known before its first row.
+type misfit struct{ err error }
+
+func (m *misfit) Error() string        { return m.err.Error() }
+func (m *misfit) Unwrap() error        { return m.err }
+func (m *misfit) Is(target error) bool { return target == ErrMisfit }
 
 func scanParquet(ctx context.Context, blob Blob, req Request, emit func(*column.Batch) error) (Result, error) {
 	f, err := openParquet(ctx, blob, req.Limits)

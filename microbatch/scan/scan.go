@@ -134,6 +134,9 @@ type Limits struct {
 	Whole    int64 // objects up to this size are read by one ReadAll; 8 MiB
 }
 
+// DefaultWhole is the default of Limits.Whole.
+const DefaultWhole = 8 << 20
+
 func (l Limits) withDefaults() Limits {
 	set := func(v *int, d int) {
 		if *v <= 0 {
@@ -153,7 +156,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Page, 64<<20)
 	set64(&l.RowGroup, 512<<20)
 	set(&l.Values, 4<<20)
-	set64(&l.Whole, 8<<20)
+	set64(&l.Whole, DefaultWhole)
 	return l
 }
 
@@ -188,6 +191,10 @@ type Result struct {
 // integer column in which a fraction appears). Result.Observed is complete:
 // scan again with As set from it, and throw away what was emitted.
 var ErrRetype = errors.New("a column's type changed within the object")
+
+// ErrMisfit is returned by a Scan of Parquet whose Column.As does not hold what
+// is in the object; nothing was emitted.
+var ErrMisfit = errors.New("a column's type does not fit the one asked for")
 
 // batchRows is the number of rows of a batch: large enough to amortize a call
 // per column, small enough for vectors to stay in the second-level cache.

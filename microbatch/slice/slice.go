@@ -197,11 +197,11 @@ func sameNulls(a, b column.Type) bool {
 // that the other slices have; nil if there are none yet. The slice is built
 // at what its objects need, widened by the hint where that is possible.
 //
-// Parquet says its types in the footer. A text format needs a pass over all
-// rows to know them; where they turn out to be the hint's, that one pass is
-// the only one.
+// Parquet says its types in the footer, a text format needs a pass over all rows
+// to know them. Where they turn out to be the hint's, or Parquet's fit it, one
+// pass is all.
 func (s *Builder) Build(ctx context.Context, in Input, hint []column.Type) (*Slice, error) {
-	if hint != nil && (s.Format == scan.NDJSON || s.Format == scan.CSV) {
+	if hint != nil {
 		slice, err := s.buildAt(ctx, in, hint)
 		if !errors.Is(err, errMisfit) {
 			return slice, err
@@ -214,7 +214,8 @@ func (s *Builder) Build(ctx context.Context, in Input, hint []column.Type) (*Sli
 var errMisfit = errors.New("the objects have other types")
 
 // buildAt is build in one pass, for objects whose types are those given (a
-// column without values has any type); other objects are errMisfit.
+// column without values has any type) or, of Parquet, fit them; other objects
+// are errMisfit.
 func (s *Builder) buildAt(ctx context.Context, in Input, types []column.Type) (*Slice, error) {
 	slice := &Slice{Start: in.Start, Built: types, Observed: make([]column.Type, len(types)), Index: s.index()}
 	bound, err := s.Program.Bind(types)
@@ -226,21 +227,36 @@ func (s *Builder) buildAt(ctx context.Context, in Input, types []column.Type) (*
 		return nil, err
 	}
 	defer b.drop()
+	var as []column.Type
+	if s.Format == scan.Parquet {
+		as = types
+	}
+	next, stop := s.ahead(ctx, in.Objects)
+	defer stop()
 	for _, o := range in.Objects {
-		blob, paths := s.Open(o)
-		rows, observed, err := s.lift(ctx, slice, b, blob, s.request(paths, nil), types)
+		blob, paths := next()
+		rows, observed, err := s.lift(ctx, slice, b, blob, s.request(paths, as), types)
 		switch {
-		case errors.Is(err, errMisfit), errors.Is(err, scan.ErrRetype):
+		case errors.Is(err, errMisfit), errors.Is(err, scan.ErrRetype), errors.Is(err, scan.ErrMisfit):
 			return nil, errMisfit
 		case err != nil:
 			return nil, unreadable(o, err)
 		}
 		for i, seen := range observed {
-			if seen.Kind != column.Null {
-				slice.Observed[i] = types[i]
+			if seen.Kind == column.Null {
+				continue
 			}
+			if types[i].Kind == column.Null { // Parquet has types without rows
+				return nil, errMisfit
+			}
+			slice.Observed[i] = types[i]
 		}
 		slice.Objects = append(slice.Objects, ReadObject{Object: o, Rows: rows, Observed: observed})
+	}
+	if s.Format == scan.Parquet { // the objects may all be narrower
+		if slice.Observed, err = s.join(slice.Objects, nil, clock(in.Start)); err != nil {
+			return nil, errMisfit
+		}
 	}
 	return slice, slice.finish(b)
 }
@@ -250,11 +266,17 @@ func (s *Builder) buildObserved(ctx context.Context, in Input, hint []column.Typ
 	blobs := make([]scan.Blob, len(in.Objects))
 	paths := make([]map[string]string, len(in.Objects))
 	slice := &Slice{Start: in.Start, Index: s.index()}
+	next, stop := s.ahead(ctx, in.Objects)
+	defer stop()
+	held := int64(0)
 	for i, o := range in.Objects {
-		blobs[i], paths[i] = s.Open(o)
+		blobs[i], paths[i] = next()
 		types, err := scan.Observe(ctx, blobs[i], s.request(paths[i], nil))
 		if err != nil {
 			return nil, unreadable(o, err)
+		}
+		if held += o.Size; held > mostHeld {
+			blobs[i] = nil // it is read again rather than kept
 		}
 		slice.Objects = append(slice.Objects, ReadObject{Object: o, Observed: types})
 	}
@@ -280,12 +302,21 @@ func (s *Builder) buildObserved(ctx context.Context, in Input, hint []column.Typ
 	}
 	defer b.drop()
 	for i, o := range in.Objects {
-		if slice.Objects[i].Rows, _, err = s.lift(ctx, slice, b, blobs[i], s.request(paths[i], built), nil); err != nil {
+		blob := blobs[i]
+		if blob == nil {
+			blob, _ = s.Open(o)
+		}
+		if slice.Objects[i].Rows, _, err = s.lift(ctx, slice, b, blob, s.request(paths[i], built), nil); err != nil {
 			return nil, unreadable(o, err)
 		}
+		blobs[i] = nil
 	}
 	return slice, slice.finish(b)
 }
+
+// mostHeld bounds the bytes of objects that are kept from the first pass for
+// the second.
+const mostHeld = 16 << 20
 
 // finish makes the slice's run.
 func (slice *Slice) finish(b *gatherer) (err error) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ var sliceStart = time.Date(2026, 11, 30, 3, 0, 0, 0, time.UTC)
 // texts are the objects of one partition, by key.
 type texts struct {
 	bodies map[string]string
-	passes int
+	passes atomic.Int64
 }
 
 func (x *texts) input() Input {
@@ -61,7 +62,7 @@ type textBlob struct {
 func (b textBlob) Key() string { return b.key }
 func (b textBlob) Size() int64 { return int64(len(b.x.bodies[b.key])) }
 func (b textBlob) ReadAll(context.Context) ([]byte, error) {
-	b.x.passes++
+	b.x.passes.Add(1)
 	return []byte(b.x.bodies[b.key]), nil
 }
 func (b textBlob) ReadRange(_ context.Context, off, n int64) ([]byte, error) {
@@ -142,7 +143,7 @@ func TestPassesOverText(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
 		hint       []column.Type
-		passes     int
+		passes     int64
 	}{
 		{"no hint", whole, nil, 2},
 		{"it fits", whole, types, 1},
@@ -154,8 +155,8 @@ func TestPassesOverText(t *testing.T) {
 			if _, err := s.Build(t.Context(), x.input(), c.hint); err != nil {
 				t.Fatal(err)
 			}
-			if x.passes != c.passes {
-				t.Errorf("%d passes, want %d", x.passes, c.passes)
+			if got := x.passes.Load(); got != c.passes {
+				t.Errorf("%d passes, want %d", got, c.passes)
 			}
 		})
 	}

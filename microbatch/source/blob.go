@@ -14,13 +14,23 @@ import (
 var ErrChanged = errors.New("the object changed after it was listed")
 
 // Blob reads one version of one object; every read is conditional on its
-// ETag. A whole read is kept, so that a second pass costs no request. It
-// serves one goroutine. Its errors leave it to the caller to name the key.
+// ETag. A whole read is kept, and so is what was read of the object's end, where
+// formats have their footers: a second pass asks for neither again. It serves
+// one goroutine. Its errors leave it to the caller to name the key.
 type Blob struct {
 	store  store.Store
 	object partition.Object
 	whole  []byte
+	tail   []byte // from tailAt to about the end
+	tailAt int64
 }
+
+// What is kept of an object's end: reads of up to tailBytes that end within
+// tailGap of it.
+const (
+	tailBytes = 1 << 20
+	tailGap   = 8
+)
 
 // NewBlob returns a blob of the object as it was listed. It does no I/O.
 func NewBlob(st store.Store, o partition.Object) *Blob { return &Blob{store: st, object: o} }
@@ -51,7 +61,14 @@ func (b *Blob) ReadRange(ctx context.Context, off, n int64) ([]byte, error) {
 	if n == 0 {
 		return nil, nil
 	}
-	return b.read(ctx, store.GetOptions{IfMatch: b.object.ETag, Offset: off, Length: n}, n)
+	if at := off - b.tailAt; b.tail != nil && at >= 0 && at+n <= int64(len(b.tail)) {
+		return b.tail[at : at+n], nil
+	}
+	body, err := b.read(ctx, store.GetOptions{IfMatch: b.object.ETag, Offset: off, Length: n}, n)
+	if err == nil && n <= tailBytes && off+n >= b.object.Size-tailGap && int64(len(b.tail)) < n {
+		b.tail, b.tailAt = body, off
+	}
+	return body, err
 }
 
 func (b *Blob) read(ctx context.Context, o store.GetOptions, want int64) ([]byte, error) {
