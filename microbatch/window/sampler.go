@@ -10,18 +10,19 @@ import (
 	"github.com/deltad/deltad/microbatch/combine"
 )
 
-// What a Sampler takes: clusters of keys that lie close together, so that a
-// lookup in a slice mostly serves all of a cluster.
+// What a Sampler takes: a cluster of keys that lie close together, so that a
+// lookup in a slice mostly serves all of them, and where it has few another two.
 const (
-	clusters    = 2
-	clusterKeys = 32
-	// clusterSpan is after how many keys a cluster may begin, hence how far the
-	// keys of one may lie apart.
+	clusters = 3
+	// clusterSpan is how many keys a cluster looks at.
 	clusterSpan = 64
 	// sampleBytes bounds the accumulators that are kept of one run, and a
 	// quarter of it those of one key: a larger one is not sampled.
 	sampleBytes = 4 << 20
 )
+
+// SampleKeys is the most keys that a Sampler gives.
+const SampleKeys = 48
 
 // Sampler picks keys for the canary out of those that a fold offers it: at most
 // SampleKeys, by a hash of key and seed. One seed and one sequence of keys give
@@ -36,9 +37,6 @@ type Sampler struct {
 	accs  []byte
 	ends  []int
 }
-
-// SampleKeys is the most keys that a Sampler keeps.
-const SampleKeys = clusters * clusterKeys
 
 type cluster struct {
 	hash    uint64
@@ -61,17 +59,16 @@ func (s *Sampler) Offer(key []byte, columns []combine.Column, g uint32, parts bo
 	if s == nil {
 		return
 	}
-	if (s.count+s.seed)%clusterSpan == 0 || s.count == 0 {
+	begins := s.count == 0 || (s.count+s.seed)%clusterSpan == 0
+	s.count++
+	if begins {
 		s.begin(key)
-	} else if !parts {
-		s.count++
+	}
+	if s.into < 0 || !begins && !parts || s.kept[s.into].tried == SampleKeys {
 		return
 	}
-	s.count++
-	if s.into >= 0 && s.kept[s.into].tried < clusterKeys {
-		s.kept[s.into].tried++
-		s.keep(key, columns, g)
-	}
+	s.kept[s.into].tried++
+	s.keep(key, columns, g)
 }
 
 // begin decides whether a cluster begins at the key.
@@ -138,11 +135,12 @@ func (s *Sampler) keep(key []byte, columns []combine.Column, g uint32) {
 	s.bytes += size
 }
 
-// Samples are those kept, in the order of their keys.
+// Samples are those of the cluster of the smallest hash, filled up from the
+// next ones, in the order of their keys.
 func (s *Sampler) Samples() []Sample {
 	var out []Sample
 	for _, c := range s.kept {
-		out = append(out, c.samples...)
+		out = append(out, c.samples[:min(len(c.samples), SampleKeys-len(out))]...)
 	}
 	sortSamples(out)
 	return out
