@@ -12,6 +12,10 @@
 // watermark, the base, which objects were inputs), and it holds those against
 // the rules too before it uses them.
 //
+// In three of four histories processes find the slices of those before them, in a
+// directory, in the bucket or in both, and in one of these damage is done to
+// what lies there whenever a process ends.
+//
 // A history is a function of its seed:
 //
 //	go test ./oracle -run TestHistories              300 histories, under -race fewer

@@ -55,7 +55,7 @@ func newHistory(t *testing.T, seed uint64, empty []byte, counts map[string]int) 
 	c.name = "first"
 	h.ties = !c.timed || h.rng.IntN(2) == 0
 	support := []int{0, 2 + h.rng.IntN(4), 5 + h.rng.IntN(20)}[h.rng.IntN(3)]
-	h.rig = newRig(t, h.world, c, support, empty)
+	h.rig = newRig(t, h.world, c, support, tiersOf(t, seed, counts), empty)
 	h.use(c)
 	h.note("granule %s, ties %t, support %d, on_gap %s, W %d, D %d, max %d, where %q, delete_when %q", h.world.granule, h.ties, support, c.onGap, c.window, c.longest(), c.limit, c.where, c.deleteWhen)
 	return h

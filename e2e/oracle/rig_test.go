@@ -44,6 +44,7 @@ type rig struct {
 	config  *config
 	support int // full.support_previous_for, in granules
 	noCache bool
+	slices  *tiers
 	out     *mem.Store
 	state   watermark.Store
 	sink    *sink.Sink
@@ -102,9 +103,9 @@ func scratch(t *testing.T) string {
 	return dir
 }
 
-func newRig(t *testing.T, w *world, c *config, support int, empty []byte) *rig {
+func newRig(t *testing.T, w *world, c *config, support int, slices *tiers, empty []byte) *rig {
 	t.Helper()
-	r := &rig{t: t, world: w, config: c, support: support, out: mem.NewAt("out", w.clock), newID: newID()}
+	r := &rig{t: t, world: w, config: c, support: support, slices: slices, out: mem.NewAt("out", w.clock), newID: newID()}
 	path := filepath.Join(scratch(t), "state.db")
 	if err := os.WriteFile(path, empty, 0o600); err != nil {
 		t.Fatal(err)
@@ -171,11 +172,15 @@ func (r *rig) configure(c *config) {
 	if c.since != noSince {
 		r.set.Since = w.start(c.since)
 	}
+	r.slices.use(r.t, &r.set)
 	r.p = microbatch.New(r.set)
 }
 
 // restart is a new process with the same configuration.
-func (r *rig) restart() { r.configure(r.config) }
+func (r *rig) restart() {
+	r.slices.spoil(r.t, r.out)
+	r.configure(r.config)
+}
 
 // step takes one step.
 func (r *rig) step(o microbatch.StepOptions) microbatch.Report {
