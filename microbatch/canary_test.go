@@ -380,6 +380,27 @@ func TestADamagedKeptSliceCostsOneRun(t *testing.T) {
 	}
 }
 
+// TestAKeptSliceWithOtherAccumulatorsCostsOneRun: its bytes are a run as good
+// as any, which is not what the window was folded of.
+func TestAKeptSliceWithOtherAccumulatorsCostsOneRun(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	b.put("03:00", "a.ndjson", row("x", "03:00", 5, "one"))
+	b.put("03:01", "a.ndjson", row("x", "03:01", 6, "two"))
+	b.step("03:01", microbatch.Advanced)
+	other := b.p.Kept(b.live().Inputs[1])
+	if !b.p.Tamper(b.live().Inputs[0], func([]byte) []byte { return other }) {
+		t.Fatal("the slice is not kept")
+	}
+	b.put("03:02", "a.ndjson", row("x", "03:02", 7, "three"))
+	if r := b.step("03:02", microbatch.Failed); !errors.Is(r.Err, microbatch.ErrCanary) {
+		t.Errorf("failed with %v", r.Err)
+	}
+	b.step("03:02", microbatch.Advanced)
+	if got := b.docs()["x"]; !strings.Contains(got, `"clicks":18,`) {
+		t.Errorf("published %s", got)
+	}
+}
+
 // TestDoubtDoesNotLoseWhatOnlyItsSliceHas: of a carried object that is gone
 // nothing but the kept slice is left.
 func TestDoubtDoesNotLoseWhatOnlyItsSliceHas(t *testing.T) {

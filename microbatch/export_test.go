@@ -10,6 +10,16 @@ import (
 	"github.com/deltad/deltad/sink"
 )
 
+// Kept is the run of a slice that the pipeline keeps in memory.
+func (p *Pipeline) Kept(in sink.Input) []byte {
+	var b []byte
+	p.Tamper(in, func(run []byte) []byte {
+		b = bytes.Clone(run)
+		return run
+	})
+	return b
+}
+
 // Tamper changes bytes of a slice that the pipeline keeps in memory, and says
 // whether it does.
 func (p *Pipeline) Tamper(in sink.Input, change func([]byte) []byte) bool {

@@ -90,10 +90,14 @@ func (p *Pipeline) recompute(ctx context.Context, plan Plan, m sink.Manifest) (R
 	if err != nil {
 		return r, err
 	}
+	sampler := window.NewSampler(m.RunID)
 	fold := func(emit func(window.Documents) error) error {
-		return window.Fold(bound, sources, over.base, plan.Watermark, emit)
+		return window.FoldSampled(bound, sources, over.base, plan.Watermark, sampler, emit)
 	}
 	if err := p.fold(ctx, bound, &out, nowhere, fold, func(*column.Batch) error { return nil }); err != nil {
+		return r, err
+	}
+	if err := p.canary(bound, sources, over.base, plan.Watermark, sampler, &out); err != nil {
 		return r, err
 	}
 	for _, s := range built.Slices {
