@@ -18,6 +18,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -125,6 +126,14 @@ func (s *Spool) keep(b []byte) {
 		n := min(len(b), chunk-len(*last))
 		*last = append(*last, b[:n]...)
 		b = b[n:]
+	}
+}
+
+// Grow says that n more bytes come soon: where they have room in memory, it is
+// made at once and not little by little.
+func (s *Spool) Grow(n int) {
+	if s.err == nil && s.file == nil && s.room(n) {
+		s.mem = slices.Grow(s.mem, n)
 	}
 }
 

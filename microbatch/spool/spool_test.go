@@ -156,3 +156,34 @@ func TestSmallSpoolsGoToAFile(t *testing.T) {
 		})
 	}
 }
+
+// TestGrowIsNoMoreThanAWord: room that is announced changes neither the bytes nor the bounds.
+func TestGrowIsNoMoreThanAWord(t *testing.T) {
+	budget := spool.NewBudget(1 << 20)
+	for _, announced := range []int{0, 1000, 900_000, 1 << 30} {
+		s := spool.New(t.TempDir(), budget)
+		s.Grow(announced)
+		if _, err := s.Write([]byte("one")); err != nil {
+			t.Fatal(err)
+		}
+		s.Grow(announced)
+		if _, err := s.Write([]byte("two")); err != nil {
+			t.Fatal(err)
+		}
+		if left := budget.Left(); left < 0 {
+			t.Errorf("%d announced: the budget is exceeded by %d", announced, -left)
+		}
+		d, err := s.Seal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(d.Section())
+		if err != nil || string(got) != "onetwo" || d.InMemory() != 6 {
+			t.Errorf("%d announced: %q, %d bytes in memory, %v", announced, got, d.InMemory(), err)
+		}
+		d.Close()
+		if budget.Left() != 1<<20 {
+			t.Errorf("%d announced: %d bytes are left of the budget", announced, budget.Left())
+		}
+	}
+}

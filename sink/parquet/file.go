@@ -108,6 +108,7 @@ func (f *file) group(p *pager, leaves []*leaf) error {
 		NumRows: leaves[0].chunk.rows, SortingColumns: f.layout.sorting, FileOffset: f.out.size, Ordinal: int16(len(f.groups)),
 		Columns: make([]format.ColumnChunk, len(leaves)),
 	}
+	f.out.spool.Grow(sizeOf(leaves))
 	index, pages := make([]format.ColumnIndex, len(leaves)), make([]format.OffsetIndex, len(leaves))
 	for i, l := range leaves {
 		m, err := f.column(p, l)
@@ -136,6 +137,21 @@ func (f *file) group(p *pager, leaves []*leaf) error {
 	f.groups, f.index, f.pages = append(f.groups, g), append(f.index, index), append(f.pages, pages)
 	f.rows += g.NumRows
 	return nil
+}
+
+// sizeOf is about how many bytes a row group of the leaves' chunks takes.
+func sizeOf(leaves []*leaf) int {
+	size := 0
+	for _, l := range leaves {
+		size += int(l.chunk.packed) + (64+2*indexBytes)*len(l.chunk.index)
+		if l.chunk.dict != nil {
+			size += l.chunk.dict.size
+		}
+		if l.filtered() {
+			size += int(l.chunk.values)*bloomBits/8 + 64
+		}
+	}
+	return size
 }
 
 // column writes the dictionary and the pages of a leaf.

@@ -11,6 +11,8 @@ import (
 // Spool takes a file's bytes in order until the file is handed over. Exactly one of Seal and Abort ends it.
 type Spool interface {
 	io.Writer
+	// Grow says that n more bytes come soon.
+	Grow(n int)
 	// Seal returns what was written.
 	Seal() (Body, error)
 	// Abort gives everything back.
