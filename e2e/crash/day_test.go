@@ -40,7 +40,8 @@ func TestB38DayOfTicks(t *testing.T) {
 			t.Errorf("a start after an hour takes %d requests, after a day %d, after two %d", hour, first, second)
 		}
 		// 20 panes, those of ten minutes, up to 64 condemned and as many that wait; a day's bases and those of retention.
-		for name, most := range map[string]int{"panes": 160, "generations": 12, "slices": 10} {
+		// Cached slices are those of four hours and ten minutes of coverage, an hour of others, and what waits for a collection.
+		for name, most := range map[string]int{"panes": 160, "generations": 12, "slices": 10, "cached slices": 330, "other": 2} {
 			if one[name] > most || two[name] > most {
 				t.Errorf("%d %s after a day and %d after two, want at most %d", one[name], name, two[name], most)
 			}
@@ -181,6 +182,8 @@ func (d *days) output() map[string]int {
 				kind, id = "panes", parts[1]
 			case parts[0] == "full" && !strings.HasPrefix(parts[2], "manifest."), strings.HasPrefix(o.Key, "state/full/"):
 				kind, id = "generations", parts[len(parts)-2]
+			case strings.HasPrefix(o.Key, "state/cache/"):
+				kind = "cached slices"
 			case strings.HasPrefix(o.Key, "state/slices/"):
 				kind = "slices"
 			case strings.HasPrefix(o.Key, "manifests/") || parts[0] == "full":
