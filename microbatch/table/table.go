@@ -28,7 +28,6 @@ package table
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
@@ -52,6 +51,8 @@ type Table struct {
 	scratch []byte
 	order   []sortKey
 	spare   []sortKey
+	rows    []byte   // scratch: encoded, see bodies
+	ends    []uint32 // and where each ends
 	accs    [][]byte
 }
 
@@ -135,9 +136,9 @@ func (t *Table) Len() int { return t.keys.Len() }
 func (t *Table) Key(g uint32) []byte { return t.keys.Bytes(g) }
 
 // Bytes is the memory held, for budgets. Writing a run takes another 32 bytes
-// for each group.
+// for each group, and what Options.Room allows.
 func (t *Table) Bytes() int64 {
-	n := t.keys.Size() + int64(cap(t.scratch)+16*cap(t.order)+16*cap(t.spare))
+	n := t.keys.Size() + int64(cap(t.scratch)+16*cap(t.order)+16*cap(t.spare)+cap(t.rows)+4*cap(t.ends))
 	if t.index != nil {
 		n += t.index.bytes()
 	}
@@ -151,7 +152,7 @@ func (t *Table) Bytes() int64 {
 // anew. The columns are replaced: ask Columns for them again.
 func (t *Table) Reset() {
 	t.forget()
-	t.order, t.spare = nil, nil
+	t.order, t.spare, t.rows, t.ends = nil, nil, nil, nil
 	for i, f := range t.shape.Fns {
 		t.columns[i] = f.NewColumn()
 	}
@@ -161,8 +162,11 @@ func (t *Table) Reset() {
 // size.
 func (t *Table) Clear() {
 	t.keys.Reset()
-	if t.index != nil {
+	switch {
+	case t.index != nil:
 		t.index.clear()
+	case len(t.shape.Keys) == 1:
+		t.index = newIndex(t.shape.Keys[0].Type)
 	}
 	for _, c := range t.columns {
 		c.Reset()
@@ -178,41 +182,4 @@ func (t *Table) Sorted() []uint32 {
 		out[i] = k.group
 	}
 	return out
-}
-
-// rowsAtOnce is how many rows' accumulators are written column by column.
-const rowsAtOnce = 256
-
-// WriteRun writes the table as a run. The table stays as it is.
-func (t *Table) WriteRun(w io.Writer, o Options) (Summary, error) {
-	rw, err := NewWriter(w, t.shape, o)
-	if err != nil {
-		return Summary{}, err
-	}
-	var groups [rowsAtOnce]uint32
-	ends := make([][]int, len(t.columns))
-	bufs := make([][]byte, len(t.columns))
-	for order := t.sorted(); len(order) > 0; {
-		n := min(len(order), rowsAtOnce)
-		for i, k := range order[:n] {
-			groups[i] = k.group
-		}
-		order = order[n:]
-		for f, c := range t.columns {
-			bufs[f], ends[f] = combine.AppendAccs(c, bufs[f][:0], ends[f][:0], groups[:n])
-		}
-		for i, g := range groups[:n] {
-			for f := range t.accs {
-				from := 0
-				if i > 0 {
-					from = ends[f][i-1]
-				}
-				t.accs[f] = bufs[f][from:ends[f][i]]
-			}
-			if err := rw.Append(t.Key(g), t.accs); err != nil {
-				return Summary{}, err
-			}
-		}
-	}
-	return rw.Close()
 }

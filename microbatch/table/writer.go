@@ -18,6 +18,9 @@ import (
 type Options struct {
 	// Compress stores blocks with zstd where that makes them smaller.
 	Compress bool
+	// Room is what Table.WriteRun may hold of the run's rows besides the table:
+	// in memory it is quicker to encode them before they are sorted.
+	Room int64
 }
 
 // Summary says what a run holds.
@@ -104,9 +107,32 @@ func (w *Writer) Append(key []byte, accs [][]byte) error {
 		size += len(a)
 		empty = empty && len(a) == 0
 	}
+	if empty || !w.ready(key, size) {
+		return w.err
+	}
+	w.room(size + (2+2*len(accs))*binary.MaxVarintLen64)
+	w.appendKey(key)
+	w.block = appendBody(w.block, accs)
+	w.end()
+	return w.err
+}
+
+// appendEncoded is Append of a row whose accumulators appendBody has written.
+// They are not large.
+func (w *Writer) appendEncoded(key, body []byte) error {
+	if len(body) == 0 || w.err != nil || !w.ready(key, len(key)+len(body)) {
+		return w.err
+	}
+	w.room(len(key) + len(body) + 2*binary.MaxVarintLen64)
+	w.appendKey(key)
+	w.block = append(w.block, body...)
+	w.end()
+	return w.err
+}
+
+// ready checks a key, and the size of it and its accumulators.
+func (w *Writer) ready(key []byte, size int) bool {
 	switch {
-	case empty:
-		return nil
 	case w.any && bytes.Compare(key, w.last) <= 0:
 		w.err = fmt.Errorf("key %x does not come after %x", key, w.last)
 	case size > MaxBlock/2:
@@ -114,37 +140,45 @@ func (w *Writer) Append(key []byte, accs [][]byte) error {
 	case size+len(w.block)-frameBytes > MaxBlock/2:
 		w.flush()
 	}
-	if w.err != nil {
-		return w.err
+	return w.err == nil
+}
+
+// room makes room for n more bytes.
+func (w *Writer) room(n int) {
+	if n += len(w.block); n > cap(w.block) {
+		w.block = append(make([]byte, 0, max(n, 2*cap(w.block))), w.block...)
 	}
+}
+
+// appendKey writes what the key does not share with the one before.
+func (w *Writer) appendKey(key []byte) {
 	same := 0
 	if w.inRows == 0 {
 		w.first = append(w.first[:0], key...)
 	} else {
 		same = shared(w.last, key)
 	}
-	w.appendRow(key, same, accs, size)
+	b := binary.AppendUvarint(w.block, uint64(same))
+	b = binary.AppendUvarint(b, uint64(len(key)-same))
+	w.block = append(b, key[same:]...)
 	w.last = append(w.last[:0], key...)
+}
+
+// end ends a row.
+func (w *Writer) end() {
 	w.any = true
 	w.inRows++
 	w.rows++
 	if len(w.block)-frameBytes >= blockSize {
 		w.flush()
 	}
-	return w.err
 }
 
-// appendRow writes a row of so many bytes, lengths apart, whose key shares the
-// first of them with the key before. It takes the room for all of it at once.
-func (w *Writer) appendRow(key []byte, same int, accs [][]byte, size int) {
-	at := len(w.block)
-	if room := at + size + (2+2*len(accs))*binary.MaxVarintLen64; room > cap(w.block) {
-		w.block = append(make([]byte, 0, max(room, 2*cap(w.block))), w.block...)
-	}
-	b := w.block[:cap(w.block)]
-	at = putUvarint(b, at, same)
-	at = putUvarint(b, at, len(key)-same)
-	at += copy(b[at:], key[same:])
+// appendBody appends a row's accumulators to dst, which has room for them, at
+// most two numbers and its bytes for each.
+func appendBody(dst []byte, accs [][]byte) []byte {
+	at := len(dst)
+	b := dst[:cap(dst)]
 	var prev []byte
 	for _, a := range accs {
 		at = putUvarint(b, at, len(a))
@@ -159,7 +193,7 @@ func (w *Writer) appendRow(key []byte, same int, accs [][]byte, size int) {
 		at += copy(b[at:], a[same:])
 		prev = a
 	}
-	w.block = b[:at]
+	return b[:at]
 }
 
 // putUvarint writes x at b[at:] and returns where it ends.
