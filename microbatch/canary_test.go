@@ -8,17 +8,22 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/deltad/deltad/microbatch"
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/scan"
+	"github.com/deltad/deltad/microbatch/shelf"
 	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/store"
@@ -398,6 +403,56 @@ func TestAKeptSliceWithOtherAccumulatorsCostsOneRun(t *testing.T) {
 	b.step("03:02", microbatch.Advanced)
 	if got := b.docs()["x"]; !strings.Contains(got, `"clicks":18,`) {
 		t.Errorf("published %s", got)
+	}
+}
+
+// TestDoubtTakesNothingFromWhereSlicesLast, and puts what it built in its place.
+func TestDoubtTakesNothingFromWhereSlicesLast(t *testing.T) {
+	var opened *atomic.Int64
+	dir := t.TempDir()
+	b, glitch := glitching(t, func(s *microbatch.Settings) {
+		opened, s.SliceDir = reads(s), shelf.NewDir(dir, 1<<30, zap.NewNop()).Scope("ads")
+	})
+	files := func() (found []os.FileInfo) {
+		t.Helper()
+		names, err := filepath.Glob(filepath.Join(dir, "ads", "*"))
+		for _, name := range names {
+			var info os.FileInfo
+			if info, err = os.Stat(name); err == nil {
+				found = append(found, info)
+			}
+		}
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%d files, %v", len(found), err)
+		}
+		return found
+	}
+	b.put("03:00", "a.ndjson", row("x", "03:00", 1, "t"))
+	b.put("03:01", "a.ndjson", row("x", "03:01", 1, "t"))
+	b.step("03:01", microbatch.Advanced)
+	before := files()
+	b.restart()
+	b.put("03:02", "a.ndjson", row("x", "03:02", 1, "t"))
+	glitch.Store(true)
+	for i, want := range []struct {
+		outcome microbatch.Outcome
+		opened  int64
+	}{{microbatch.Failed, 1}, {microbatch.Advanced, 3}} {
+		opened.Store(0)
+		if b.step("03:02", want.outcome); opened.Load() != want.opened {
+			t.Errorf("step %d read %d objects, want %d", i, opened.Load(), want.opened)
+		}
+	}
+	for _, is := range files() {
+		if slices.ContainsFunc(before, func(was os.FileInfo) bool { return was.Name() == is.Name() && was.ModTime().Equal(is.ModTime()) }) {
+			t.Errorf("%s is still the former one", is.Name())
+		}
+	}
+	b.restart()
+	b.put("03:03", "a.ndjson", row("x", "03:03", 1, "t"))
+	opened.Store(0)
+	if b.step("03:03", microbatch.Advanced); opened.Load() != 1 {
+		t.Errorf("after the doubt %d objects read", opened.Load())
 	}
 }
 
