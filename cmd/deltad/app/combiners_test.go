@@ -285,7 +285,7 @@ func ownRig(t *testing.T) *rig {
 	t.Helper()
 	r := newFullRig(t, "{promote: manual, support_previous_for: 0s}")
 	r.replace(`all: {count: "*", over: all}`,
-		`all: {count: "*", over: all}, word: {shortest: word, optional: true}, recent: {shortest: word, over: 10m, optional: true}, by: {collect: {by: clicks, fields: {word: {shortest: word, optional: true}}}}`)
+		`all: {count: "*", over: all}, word: {shortest: word, optional: true}, q: {quantile: clicks, q: [0.5, 1.0]}, recent: {shortest: word, over: 10m, optional: true}, by: {collect: {by: clicks, fields: {word: {shortest: word, optional: true}}}}`)
 	return r
 }
 

@@ -15,7 +15,7 @@ import (
 // brought it.
 func TestBuiltinsPassAsUsersOwn(t *testing.T) {
 	for name, options := range map[string][]map[string]any{
-		"count": nil, "sum": nil, "latest": {{"nulls": "keep"}}, "quantile": {{"q": 0.5}, {"q": []any{1.0, 0.25}}}, "set": {{"cap": int64(2)}},
+		"count": nil, "sum": nil, "set": {{"cap": int64(2)}}, "quantile": {{"q": 0.5}, {"q": []any{1.0, 0.25}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := combinetest.CheckBuilder(combine.Builtins()[name], options, 1); err != nil {
