@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/tuple"
@@ -27,10 +28,14 @@ func buildExtreme(name string, greatest bool) func(Params, []column.Type) (Fn, e
 
 func (f *extremeFn) NewColumn() Column {
 	switch one, two := fixedWidth(f.out.Kind); {
+	case one && f.greatest:
+		return &wordColumn{words: words{fn: f}, none: math.MinInt64}
 	case one:
-		return &wordColumn{words: words{fn: f}}
+		return &wordColumn{words: words{fn: f}, none: math.MaxInt64}
+	case two && f.greatest:
+		return &pairColumn{words: words{fn: f}, none: pair{math.MinInt64, 0}}
 	case two:
-		return &pairColumn{words: words{fn: f}}
+		return &pairColumn{words: words{fn: f}, none: pair{math.MaxInt64, math.MaxUint64}}
 	}
 	before := func(a, b []byte) bool { return bytes.Compare(a, b) < 0 }
 	if f.greatest {

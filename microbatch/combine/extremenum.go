@@ -35,14 +35,22 @@ func floatWord(x float64) int64 {
 	return int64(b) ^ int64(uint64(int64(b)>>63)>>1)
 }
 
-// words is what holds for both widths.
+// words is what holds for both widths. A group of no value holds the last one in
+// the order, which every other replaces; that a value is that one itself is
+// noted apart.
 type words struct {
 	fn      *extremeFn
-	has     []bool
+	last    []bool         // groups whose value is the last; empty until there is one
 	scratch *column.Vector // of one value
 }
 
-func (w *words) Len() int { return len(w.has) }
+// mark notes that g has the last value.
+func (w *words) mark(g uint32, n int) {
+	w.last = grow(w.last, n)
+	w.last[g] = true
+}
+
+func (w *words) isLast(g uint32) bool { return int(g) < len(w.last) && w.last[g] }
 
 // decode reads an accumulator into scratch; ok is false for no bytes.
 func (w *words) decode(acc []byte) (ok bool, err error) {
@@ -64,14 +72,25 @@ func (w *words) decode(acc []byte) (ok bool, err error) {
 type wordColumn struct {
 	words
 	at   []int64
+	none int64   // what a group without a value holds
 	read []int64 // scratch: the words of a batch
 }
 
-func (c *wordColumn) Grow(n int) { c.has, c.at = grow(c.has, n), grow(c.at, n) }
-func (c *wordColumn) Reset()     { c.has, c.at = c.has[:0], c.at[:0] }
-func (c *wordColumn) Bytes() int64 {
-	return int64(cap(c.has) + 8*cap(c.at) + 8*cap(c.read))
+func (c *wordColumn) Len() int { return len(c.at) }
+
+func (c *wordColumn) Grow(n int) {
+	from := len(c.at)
+	c.at = grow(c.at, n)
+	for i := from; i < len(c.at); i++ {
+		c.at[i] = c.none
+	}
 }
+
+func (c *wordColumn) Reset()       { c.last, c.at = c.last[:0], c.at[:0] }
+func (c *wordColumn) Bytes() int64 { return int64(cap(c.last) + 8*cap(c.at) + 8*cap(c.read)) }
+
+// has says whether g has a value.
+func (c *wordColumn) has(g uint32) bool { return c.at[g] != c.none || c.isLast(g) }
 
 // wordsOf returns a word for each row of v.
 func (c *wordColumn) wordsOf(v *column.Vector) []int64 {
@@ -104,14 +123,28 @@ func (c *wordColumn) Add(in *Input) error {
 	if arg.Type.Kind == column.Null {
 		return nil
 	}
-	from, valid, greatest := c.wordsOf(arg), arg.Valid, c.fn.greatest
+	from, valid := c.wordsOf(arg), arg.Valid
+	if c.fn.greatest {
+		for _, i := range in.Rows {
+			if valid != nil && !valid[i] {
+				continue
+			}
+			if have, x := &c.at[in.Groups[i]], from[i]; x > *have {
+				*have = x
+			} else if x == c.none {
+				c.mark(in.Groups[i], len(c.at))
+			}
+		}
+		return nil
+	}
 	for _, i := range in.Rows {
 		if valid != nil && !valid[i] {
 			continue
 		}
-		g, x := in.Groups[i], from[i]
-		if have := c.at[g]; !c.has[g] || (x < have) != greatest && x != have {
-			c.at[g], c.has[g] = x, true
+		if have, x := &c.at[in.Groups[i]], from[i]; x < *have {
+			*have = x
+		} else if x == c.none {
+			c.mark(in.Groups[i], len(c.at))
 		}
 	}
 	return nil
@@ -123,14 +156,16 @@ func (c *wordColumn) Merge(g uint32, acc []byte) error {
 		return err
 	}
 	x := c.wordsOf(c.scratch)[0]
-	if have := c.at[g]; !c.has[g] || (x < have) != c.fn.greatest && x != have {
-		c.at[g], c.has[g] = x, true
+	if have := c.at[g]; x != have && (x > have) == c.fn.greatest {
+		c.at[g] = x
+	} else if x == c.none {
+		c.mark(g, len(c.at))
 	}
 	return nil
 }
 
 func (c *wordColumn) AppendAcc(dst []byte, g uint32) []byte {
-	if !c.has[g] {
+	if !c.has(g) {
 		return dst
 	}
 	x := c.at[g]
@@ -154,7 +189,7 @@ func wordFloat(x int64) float64 {
 func (c *wordColumn) Extract(g uint32, dst *column.Vector) error {
 	x := c.at[g]
 	switch k := c.fn.out.Kind; {
-	case !c.has[g]:
+	case !c.has(g):
 		dst.AppendNull()
 	case k == column.Bool:
 		dst.AppendBool(x == 1)
@@ -178,12 +213,23 @@ func (p pair) less(q pair) bool { return p.hi < q.hi || p.hi == q.hi && p.lo < q
 // pairColumn holds values of two words.
 type pairColumn struct {
 	words
-	at []pair
+	at   []pair
+	none pair // what a group without a value holds
 }
 
-func (c *pairColumn) Grow(n int)   { c.has, c.at = grow(c.has, n), grow(c.at, n) }
-func (c *pairColumn) Reset()       { c.has, c.at = c.has[:0], c.at[:0] }
-func (c *pairColumn) Bytes() int64 { return int64(cap(c.has) + 16*cap(c.at)) }
+func (c *pairColumn) Len() int { return len(c.at) }
+
+func (c *pairColumn) Grow(n int) {
+	from := len(c.at)
+	c.at = grow(c.at, n)
+	for i := from; i < len(c.at); i++ {
+		c.at[i] = c.none
+	}
+}
+
+func (c *pairColumn) Reset()            { c.last, c.at = c.last[:0], c.at[:0] }
+func (c *pairColumn) Bytes() int64      { return int64(cap(c.last) + 16*cap(c.at)) }
+func (c *pairColumn) has(g uint32) bool { return c.at[g] != c.none || c.isLast(g) }
 
 func (c *pairColumn) Add(in *Input) error {
 	if err := c.fn.checkArgs(in); err != nil {
@@ -210,8 +256,11 @@ func (c *pairColumn) Add(in *Input) error {
 }
 
 func (c *pairColumn) offer(g uint32, x pair) {
-	if have := c.at[g]; !c.has[g] || (x.less(have)) != c.fn.greatest && x != have {
-		c.at[g], c.has[g] = x, true
+	have := &c.at[g]
+	if c.fn.greatest && have.less(x) || !c.fn.greatest && x.less(*have) {
+		*have = x
+	} else if x == c.none {
+		c.mark(g, len(c.at))
 	}
 }
 
@@ -234,7 +283,7 @@ func (c *pairColumn) pair() pair {
 
 func (c *pairColumn) AppendAcc(dst []byte, g uint32) []byte {
 	switch x := c.at[g]; {
-	case !c.has[g]:
+	case !c.has(g):
 		return dst
 	case c.fn.out.Kind == column.Timestamp:
 		return tuple.AppendTimestamp(dst, x.hi, int32(x.lo))
@@ -245,7 +294,7 @@ func (c *pairColumn) AppendAcc(dst []byte, g uint32) []byte {
 
 func (c *pairColumn) Extract(g uint32, dst *column.Vector) error {
 	switch x := c.at[g]; {
-	case !c.has[g]:
+	case !c.has(g):
 		dst.AppendNull()
 	case c.fn.out.Kind == column.Timestamp:
 		dst.AppendTimestamp(x.hi, int32(x.lo))

@@ -50,7 +50,14 @@ func (c *newestColumn) Retract(g uint32, acc []byte) (bool, error) {
 
 func (c *newestColumn) Clear(g uint32) { c.winners.Clear(g); c.n[g] = 0 }
 
-func (w *words) Clear(g uint32) { w.has[g] = false }
+func (w *words) clear(g uint32) {
+	if int(g) < len(w.last) {
+		w.last[g] = false
+	}
+}
+
+func (c *wordColumn) Clear(g uint32) { c.words.clear(g); c.at[g] = c.none }
+func (c *pairColumn) Clear(g uint32) { c.words.clear(g); c.at[g] = c.none }
 
 // Retract implements Retractor.
 func (c *wordColumn) Retract(g uint32, acc []byte) (bool, error) {
@@ -58,7 +65,7 @@ func (c *wordColumn) Retract(g uint32, acc []byte) (bool, error) {
 	if !ok {
 		return err == nil, err
 	}
-	return !c.has[g] || c.wordsOf(c.scratch)[0] != c.at[g], nil
+	return !c.has(g) || c.wordsOf(c.scratch)[0] != c.at[g], nil
 }
 
 func (c *boolColumn) Clear(g uint32) { c.at[g] = 0 }
@@ -101,5 +108,5 @@ func (c *pairColumn) Retract(g uint32, acc []byte) (bool, error) {
 	if !ok {
 		return err == nil, err
 	}
-	return !c.has[g] || c.pair() != c.at[g], nil
+	return !c.has(g) || c.pair() != c.at[g], nil
 }

@@ -101,7 +101,7 @@ func (x *intIndex) id(key int64, add func(int64) uint32) uint32 {
 		case s.id == 0:
 			id := add(key)
 			*s = intSlot{key, id + 1}
-			if x.n++; 2*x.n > len(x.slots) {
+			if x.n++; 4*x.n > 3*len(x.slots) {
 				x.grow()
 			}
 			return id
@@ -208,7 +208,7 @@ func (x *textIndex) id(keys *intern.Set, s string) uint32 {
 			x.scratch = tuple.AppendString(x.scratch[:0], s)
 			id := keys.Push(x.scratch)
 			*t = textSlot{w, size, id + 1}
-			if x.n++; 2*x.n > len(x.slots) {
+			if x.n++; 4*x.n > 3*len(x.slots) {
 				x.grow()
 			}
 			return id
