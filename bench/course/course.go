@@ -69,6 +69,8 @@ type Place struct {
 	// Before is called ahead of each step of deltad's and returns what is to be
 	// called behind it; nil for nothing.
 	Before func(ctx context.Context, s Step) (after func() error, err error)
+	// Tell is told each sample at once; nil for nobody.
+	Tell func(Sample)
 }
 
 // Sample is what one step cost. Peer is DuckDB's recompute of the same window,
@@ -99,7 +101,8 @@ func (c Course) Run(ctx context.Context, p Place) (samples []Sample, err error) 
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	p.Scratch = dir
 	d, err := side.NewDaemon(ctx, side.Setup{
-		Binary: p.Binary, Dir: filepath.Join(dir, "deltad"), Threads: p.Threads, Memory: p.Memory, Window: c.Set.Window, Index: c.index(), Env: p.Env,
+		Binary: p.Binary, Dir: filepath.Join(dir, "deltad"), Threads: p.Threads, Memory: p.Memory, Window: c.Set.Window,
+		Further: Further(c.Set.Window, c.Ticks, c.Jump), Index: c.index(), Env: p.Env,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", c.Name, err)
@@ -195,6 +198,9 @@ func (r *run) measure(ctx context.Context, s Step, outcome string, happens func(
 		}
 	}
 	r.out = append(r.out, sample)
+	if r.place.Tell != nil {
+		r.place.Tell(sample)
+	}
 	return nil
 }
 

@@ -57,19 +57,20 @@ type Set struct {
 	Dir string
 }
 
-// Start is when the partition of an index starts; the first has index 0.
+// Start is when the partition of an index starts; the first has index 0. A
+// daemon may be shown it at another time: nothing holds event times to it.
 func Start(i int) time.Time {
 	return time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(i) * Granule)
 }
 
-// Folder is where the objects of a partition are, below a set or a source.
-func Folder(i int) string { return filepath.FromSlash(Start(i).Format("2006/01/02/15/04")) }
+// Folder is where the objects of a partition are, by its start.
+func Folder(start time.Time) string { return filepath.FromSlash(start.Format("2006/01/02/15/04")) }
 
 // Objects are the paths of a partition's files.
 func (s Set) Objects(i int) []string {
 	out := make([]string, s.Files)
 	for f := range out {
-		out[f] = filepath.Join(s.Dir, Folder(i), fmt.Sprintf("part-%d.parquet", f))
+		out[f] = filepath.Join(s.Dir, Folder(Start(i)), fmt.Sprintf("part-%d.parquet", f))
 	}
 	return out
 }
@@ -116,7 +117,7 @@ func fill(ctx context.Context, s Set, late []int) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	for i := range s.Window + s.Further {
-		if err := os.MkdirAll(filepath.Join(s.Dir, Folder(i)), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(s.Dir, Folder(Start(i))), 0o755); err != nil {
 			return err
 		}
 		for f, path := range s.Objects(i) {

@@ -33,6 +33,7 @@ type Setup struct {
 	Threads int
 	Memory  int64 // bytes
 	Window  int   // partitions
+	Further int   // partitions that are shown beyond the first window
 	Index   string
 	Env     []string // of the process, beside this one's
 }
@@ -41,7 +42,8 @@ type Setup struct {
 // the measurement's.
 type Daemon struct {
 	setup  Setup
-	admin  string // host:port
+	first  time.Time // the partition of index 0
+	admin  string    // host:port
 	cmd    *exec.Cmd
 	log    bytes.Buffer // read when the process has ended
 	exited chan struct{}
@@ -76,7 +78,11 @@ func NewDaemon(ctx context.Context, s Setup) (*Daemon, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find a free port: %w", err)
 	}
-	d := &Daemon{setup: s, admin: l.Addr().String()}
+	// The last partition that is shown is the minute that has just begun, as for
+	// a daemon whose producers are on time; one that finds only old partitions
+	// has to look whether there are newer ones.
+	first := time.Now().UTC().Truncate(events.Granule).Add(-time.Duration(s.Window+s.Further-1) * events.Granule)
+	d := &Daemon{setup: s, first: first, admin: l.Addr().String()}
 	if err := l.Close(); err != nil {
 		return nil, fmt.Errorf("find a free port: %w", err)
 	}
@@ -138,9 +144,14 @@ func (d *Daemon) Stop() error {
 // PID is the process's.
 func (d *Daemon) PID() int { return d.cmd.Process.Pid }
 
+// folder is where the daemon looks for a partition.
+func (d *Daemon) folder(i int) string {
+	return filepath.Join(d.setup.Dir, "in", events.Folder(d.first.Add(time.Duration(i)*events.Granule)))
+}
+
 // Show makes the objects of a partition visible, all at once.
 func (d *Daemon) Show(s events.Set, i int) error {
-	to := filepath.Join(d.setup.Dir, "in", events.Folder(i))
+	to := d.folder(i)
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return fmt.Errorf("show partition %d: %w", i, err)
 	}
@@ -154,7 +165,7 @@ func (d *Daemon) Show(s events.Set, i int) error {
 
 // ShowLate makes the late object of a partition visible.
 func (d *Daemon) ShowLate(s events.Set, i int) error {
-	if err := os.Link(s.Late(i), filepath.Join(d.setup.Dir, "in", events.Folder(i), "part-late.parquet")); err != nil {
+	if err := os.Link(s.Late(i), filepath.Join(d.folder(i), "part-late.parquet")); err != nil {
 		return fmt.Errorf("show the late object of partition %d: %w", i, err)
 	}
 	return nil

@@ -97,6 +97,7 @@ func (o options) measure(ctx context.Context, only *regexp.Regexp) (r report.Res
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
 	place := course.Place{Binary: o.deltad, Scratch: scratch, Threads: o.threads, Memory: o.memory}
+	place.Tell = func(s course.Sample) { say("  %-8s %s", s.Step, line(s)) }
 	if place.Binary == "" {
 		place.Binary = filepath.Join(scratch, "deltad")
 		if err := build(ctx, place.Binary); err != nil {
@@ -126,9 +127,6 @@ func (o options) measure(ctx context.Context, only *regexp.Regexp) (r report.Res
 				return r, err
 			}
 			r.Courses[i].Samples = append(r.Courses[i].Samples, samples...)
-			for _, s := range samples {
-				say("  %-8s %s", s.Step, line(s))
-			}
 		}
 	}
 	if o.profiled > 0 && len(courses) > 0 {
