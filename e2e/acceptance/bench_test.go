@@ -65,6 +65,7 @@ type setup struct {
 	admin    bool
 	object   string // errors.object
 	format   string
+	cache    string // cache.dir
 }
 
 // serial makes the names of prefixes and databases different.
@@ -115,6 +116,7 @@ func (b *bench) write(name string, o setup) string {
 	}
 	text := fmt.Sprintf(`
 state: {url: %q}
+cache: {dir: %q, size: 64MiB}
 limits: {workers: %d}
 admin: {listen: %q}
 restart: {every: 0, jitter: 0s}
@@ -140,8 +142,8 @@ pipelines:
         title: {latest: title}
         titles: {set: title, cap: 100}
     errors: {object: %s}
-    output: {url: "s3://%[4]s/%[5]sout", s3: *s3}
-`, b.dsn, o.workers, admin, b.bucket, b.root, o.prefixes, b.proxy.url, o.format, o.trigger, o.window, o.object)
+    output: {url: "s3://%[5]s/%[6]sout", s3: *s3}
+`, b.dsn, o.cache, o.workers, admin, b.bucket, b.root, o.prefixes, b.proxy.url, o.format, o.trigger, o.window, o.object)
 	path := filepath.Join(b.t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		b.t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +21,8 @@ type proxy struct {
 	url string
 	mu  sync.Mutex
 	n   map[string]int
+	// read are the objects that were read, by path, since the last readings.
+	read map[string]int
 	// spent is the time that the server itself took.
 	spent time.Duration
 }
@@ -30,7 +33,7 @@ func newProxy(t *testing.T, server string) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{n: map[string]int{}}
+	p := &proxy{n: map[string]int{}, read: map[string]int{}}
 	forward := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
@@ -44,6 +47,9 @@ func newProxy(t *testing.T, server string) *proxy {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.n[kind(r)]++
+		if kind(r) == http.MethodGet {
+			p.read[r.URL.Path]++
+		}
 		p.spent += time.Since(began)
 	}))
 	t.Cleanup(s.Close)
@@ -91,6 +97,21 @@ func (p *proxy) take() counts {
 	c := counts{p.n, p.spent}
 	p.n, p.spent = map[string]int{}, 0
 	return c
+}
+
+// readings returns the objects that were read since it was called last, whose
+// paths have a part in common.
+func (p *proxy) readings(of string) (paths []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for path := range p.read {
+		if strings.Contains(path, of) {
+			paths = append(paths, path)
+		}
+	}
+	p.read = map[string]int{}
+	slices.Sort(paths)
+	return paths
 }
 
 func freeAddress(t *testing.T) string {
