@@ -37,6 +37,7 @@ var benchmarkColumns = []struct {
 			v.AppendNull()
 		}
 	}},
+	{column.Field{Name: "lowest", Type: column.Of(column.Float64)}, func(v *column.Vector, r *rand.Rand, _ int) { v.AppendFloat(float64(r.IntN(500_000)) / 100) }},
 	{column.Field{Name: "low", Type: column.Of(column.Int32)}, func(v *column.Vector, r *rand.Rand, _ int) { v.AppendInt(r.Int64N(11)) }},
 	{column.Field{Name: "price", Type: column.DecimalOf(12, 2)}, func(v *column.Vector, r *rand.Rand, _ int) { v.AppendDecimal(column.Int128From(r.Int64N(100_000))) }},
 	{column.Field{Name: "spend", Type: column.DecimalOf(38, 2)}, func(v *column.Vector, r *rand.Rand, _ int) { v.AppendDecimal(column.Int128From(r.Int64N(10_000_000))) }},
@@ -103,6 +104,7 @@ func BenchmarkWrite(b *testing.B) {
 	}{
 		{"numbers", []string{"item_id", "count", "clicks", "cost", "rate", "low", "price", "seen"}},
 		{"text", []string{"item_key", "count", "clicks", "cost", "rate", "price", "status", "title"}},
+		{"ads", []string{"item_id", "count", "clicks", "cost", "spend", "lowest", "title"}},
 		{"lists", []string{"item_id", "count", "tags", "ads"}},
 		{"int_key", []string{"item_id"}},
 		{"string_key", []string{"item_key"}},
