@@ -244,7 +244,9 @@ type Report struct {
 	RunID     string
 	Documents int64
 	Counts    sink.Counts
-	Duration  time.Duration
+	// Slices are the window's, Reused those that no object was read for.
+	Slices, Reused int
+	Duration       time.Duration
 	// Listing facts.
 	Newest      time.Time
 	Uncovered   int

@@ -32,6 +32,8 @@ type shelved struct {
 	// pane are the slices of the pane that the step in hand has published, for
 	// the shelf; addresses those of the last pane of this tenure, nil for none.
 	pane      []shelf.Entry
+	slices    int // of the last window, and those no object was read for
+	reused    int
 	addresses map[string]bool
 }
 
@@ -126,7 +128,8 @@ func (p *Pipeline) expect(inputs []slice.Input) {
 }
 
 // ripen notes the slices of a pane that is live now.
-func (p *Pipeline) ripen(plan Plan) {
+func (p *Pipeline) ripen(plan Plan, r *Report) {
+	r.Slices, r.Reused = p.shelf.slices, p.shelf.reused
 	recipe := p.builder.Recipe()
 	p.shelf.pane, p.shelf.addresses = make([]shelf.Entry, 0, len(p.telling)), make(map[string]bool, len(p.telling))
 	for i, s := range p.telling {
@@ -158,6 +161,7 @@ func (p *Pipeline) cachedRule() sink.CachedRule {
 
 // observeSlices counts where the slices of a run came from.
 func (p *Pipeline) observeSlices(w slice.Window) {
+	p.shelf.slices, p.shelf.reused = len(w.Slices), w.Reused
 	if p.set.ObserveSlices == nil {
 		return
 	}

@@ -165,7 +165,7 @@ func (p *Pipeline) run(ctx context.Context, t term, row watermark.Pipeline, now 
 	p.backoff.reset()
 	p.doubt = noDoubt
 	p.published(d, plan, r)
-	p.ripen(plan)
+	p.ripen(plan, r)
 	p.forgive(ctx, t, sv.failing, plan)
 	p.afterwards(ctx, plan)
 	if !o.KeepGarbage {
@@ -338,7 +338,8 @@ func (p *Pipeline) log(r Report) {
 	switch r.Outcome {
 	case Advanced, Refined:
 		p.set.Log.Info("pane published", append(fields, zap.String("run", r.RunID), zap.Int64("documents", r.Documents),
-			zap.Int64("new", r.Counts.New), zap.Int64("changed", r.Counts.Changed), zap.Int64("left", r.Counts.Left))...)
+			zap.Int64("new", r.Counts.New), zap.Int64("changed", r.Counts.Changed), zap.Int64("left", r.Counts.Left),
+			zap.Int("slices", r.Slices), zap.Int("reused", r.Reused))...)
 	case Failed:
 		p.set.Log.Error("run failed", append(fields, zap.Error(r.Err))...)
 	case WasHeld:
