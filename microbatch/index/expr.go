@@ -132,6 +132,9 @@ type compiled struct {
 	out     column.Type
 	env     map[string]any
 	slots   []slot
+
+	quick condition // the same for a batch at once; nil where there is none
+	says  []tri     // its values for the batch in hand
 }
 
 // slot is where one operand goes: a key of env or of a map nested in it.

@@ -40,19 +40,22 @@ type Lifter struct {
 	Reject func(BadRow)
 
 	// scratch, per batch
-	rows   []int32
-	all    []int32 // 0, 1, 2 and so on
-	alive  []int32
-	sub    []int32
-	times  *column.Vector
-	own    *column.Vector // times that no column of the batch has as they are
-	dead   []tri
-	flags  *column.Vector // dead as the register's argument
-	keys   []*column.Vector
-	keysAt []int
-	timeAt int // the event time's column, or -1
-	groups []uint32
-	order  recordOrder
+	rows  []int32
+	all   []int32 // 0, 1, 2 and so on
+	alive []int32
+	sub   []int32
+	// selects and removes are the values of where and delete_when, where they
+	// are conditions.
+	selects, removes []tri
+	times            *column.Vector
+	own              *column.Vector // times that no column of the batch has as they are
+	dead             []tri
+	flags            *column.Vector // dead as the register's argument
+	keys             []*column.Vector
+	keysAt           []int
+	timeAt           int // the event time's column, or -1
+	groups           []uint32
+	order            recordOrder
 }
 
 // lifted is one fn of the shape with what it reads.
@@ -78,6 +81,12 @@ func (c *computed) fill(batch *column.Batch, rows []int32) error {
 	v.Bools = append(v.Bools[:0], make([]bool, batch.Len)...)
 	v.Valid = append(v.Valid[:0], make([]bool, batch.Len)...)
 	v.SetLen(batch.Len)
+	if says := c.expr.all(batch); says != nil {
+		for _, i := range rows {
+			v.Bools[i], v.Valid[i] = says[i] == removes, says[i] != unsaid
+		}
+		return nil
+	}
 	for _, i := range rows {
 		set(c.expr, c.at, batch, int(i))
 		yes, known, err := c.expr.truth()
@@ -89,7 +98,8 @@ func (c *computed) fill(batch *column.Batch, rows []int32) error {
 	return nil
 }
 
-// tri is the value of delete_when for a record.
+// tri is the value of a filter for a record, in the words of delete_when: null,
+// false or true.
 type tri uint8
 
 const (
@@ -190,6 +200,7 @@ func (l *Lifter) filter(e *expression) (*compiled, []int, error) {
 	for i, s := range c.slots {
 		at[i] = l.bound.program.column(s.path)
 	}
+	c.quick = newCondition(e, l.bound.program.column, l.bound.recordType)
 	return c, at, nil
 }
 
@@ -219,6 +230,16 @@ func (l *Lifter) Add(batch *column.Batch, first int64) (Stats, error) {
 	return st, l.fold(batch)
 }
 
+// all evaluates the filter for the batch at once; nil where that cannot be.
+func (c *compiled) all(batch *column.Batch) []tri {
+	if c == nil || c.quick == nil {
+		return nil
+	}
+	c.says = append(c.says[:0], make([]tri, batch.Len)...)
+	c.quick.eval(batch, c.says)
+	return c.says
+}
+
 // pick sets rows to the records that count. good says that all event times are
 // in times, else they are read here, record by record.
 func (l *Lifter) pick(batch *column.Batch, first int64, good bool) (st Stats, err error) {
@@ -227,6 +248,7 @@ func (l *Lifter) pick(batch *column.Batch, first int64, good bool) (st Stats, er
 		return Stats{Rows: int64(batch.Len)}, nil
 	}
 	l.rows = l.rows[:0]
+	l.selects, l.removes = l.where.all(batch), l.deletes.all(batch)
 	for i := range batch.Len {
 		why := ""
 		if !good {
@@ -267,7 +289,12 @@ func (l *Lifter) nullKeys(batch *column.Batch) bool {
 // judge decides on one record whose event time can be read: keep it, leave it
 // out, or why it is bad. It sets its delete verdict.
 func (l *Lifter) judge(batch *column.Batch, i int) (keep bool, why string, err error) {
-	if l.where != nil {
+	switch {
+	case l.selects != nil:
+		if l.selects[i] != removes {
+			return false, "", nil
+		}
+	case l.where != nil:
 		set(l.where, l.whereAt, batch, i)
 		yes, _, err := l.where.truth()
 		if err != nil {
@@ -282,7 +309,10 @@ func (l *Lifter) judge(batch *column.Batch, i int) (keep bool, why string, err e
 			return false, fmt.Sprintf("key column %s is null", l.bound.program.spec.Key[n]), nil
 		}
 	}
-	if l.deletes != nil {
+	switch {
+	case l.removes != nil:
+		l.dead[i] = l.removes[i]
+	case l.deletes != nil:
 		set(l.deletes, l.deletesAt, batch, i)
 		yes, known, err := l.deletes.truth()
 		if err != nil {
@@ -340,7 +370,14 @@ func (l *Lifter) fold(batch *column.Batch) error {
 func (l *Lifter) foldField(f *lifted, into combine.Column, batch *column.Batch, in *combine.Input) error {
 	if f.where != nil {
 		l.sub = l.sub[:0]
+		says := f.where.all(batch)
 		for _, i := range l.alive {
+			if says != nil {
+				if says[i] == removes {
+					l.sub = append(l.sub, i)
+				}
+				continue
+			}
 			set(f.where, f.whereAt, batch, int(i))
 			yes, _, err := f.where.truth()
 			if err != nil {
