@@ -266,6 +266,61 @@ func TestACleanRunEndsTheDoubt(t *testing.T) {
 	}
 }
 
+// TestLargeWindowsAreFoldedAgainInTurn: a window of many slices has all of its
+// fields folded again in some runs, and in every one that is in doubt.
+func TestLargeWindowsAreFoldedAgainInTurn(t *testing.T) {
+	b, glitch := glitching(t, func(s *microbatch.Settings) {
+		s.Rule = hour(5 * time.Hour)
+	})
+	start := at("03:00")
+	add := func(i int) string {
+		clock := start.Add(time.Duration(i) * time.Minute).Format("15:04")
+		b.put(clock, "a.ndjson", row("x", clock, 1, "t"), row("y", clock, 1, "t"))
+		return clock
+	}
+	for i := range 200 {
+		add(i)
+	}
+	b.step("06:19", microbatch.Advanced)
+	short, whole := 0, 0
+	for i := range 24 {
+		b.step(add(200+i), microbatch.Advanced)
+		for _, c := range b.live().Checks {
+			switch {
+			case c.Name != "canary":
+			case strings.HasSuffix(c.Detail, ", those of fields that more than 128 slices feed in one of 2 runs"):
+				short++
+			default:
+				whole++
+			}
+		}
+	}
+	if short == 0 || whole == 0 || short+whole != 24 {
+		t.Errorf("%d short, %d whole of 24", short, whole)
+	}
+	clock := add(230)
+	failed := 0
+	for range 40 {
+		glitch.Store(true)
+		r := b.p.Once(t.Context(), at(clock), microbatch.StepOptions{Force: true})
+		if r.Outcome != microbatch.Failed {
+			continue
+		}
+		failed++
+		glitch.Store(false)
+		b.p.Once(t.Context(), at(clock), microbatch.StepOptions{Force: true})
+		for _, c := range b.live().Checks {
+			if c.Name == "canary" && c.Detail != "2 keys folded in two ways" {
+				t.Fatalf("in doubt %s", c.Detail)
+			}
+		}
+		break
+	}
+	if failed == 0 {
+		t.Error("nothing was found")
+	}
+}
+
 // TestDoubtOutlivesOtherFailures: an outage in between neither ends it nor
 // counts, and a restart ends it.
 func TestDoubtOutlivesOtherFailures(t *testing.T) {

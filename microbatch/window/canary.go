@@ -78,20 +78,31 @@ func (d *Difference) excerpt(acc []byte) string {
 // error is ErrUnreadable: the slices or the base could not be read. It holds a block
 // per slice, and sorts samples by key.
 func Canary(bound *index.Bound, slices []Source, base *Base, n time.Time, samples []Sample) error {
-	if base == nil {
-		return CanaryOver(bound, slices, nil, n, samples)
+	return CanaryShort(bound, slices, base, n, samples, len(slices))
+}
+
+// CanaryShort is Canary without the fns that more than so many slices feed.
+func CanaryShort(bound *index.Bound, slices []Source, base *Base, n time.Time, samples []Sample, most int) error {
+	var bases []Base
+	if base != nil {
+		bases = append(bases, *base)
 	}
-	return CanaryOver(bound, slices, []Base{*base}, n, samples)
+	return again(bound, slices, bases, n, samples, most)
 }
 
 // CanaryOver is Canary for a fold over a base that was itself made of several.
 // What is pending is so for all of them.
 func CanaryOver(bound *index.Bound, slices []Source, bases []Base, n time.Time, samples []Sample) error {
+	return again(bound, slices, bases, n, samples, len(slices))
+}
+
+// again folds and compares.
+func again(bound *index.Bound, slices []Source, bases []Base, n time.Time, samples []Sample, most int) error {
 	if len(samples) == 0 {
 		return nil
 	}
 	sortSamples(samples)
-	c := newCanary(bound, slices, bases, n)
+	c := newCanary(bound, slices, bases, n, most)
 	for _, s := range samples {
 		if err := c.check(s); err != nil {
 			return err
@@ -111,6 +122,7 @@ type canary struct {
 	leaves []leaf // from the last slice to the first
 	bases  []basis
 	trees  []tree // by fn
+	left   []bool // by fn: it is left out
 }
 
 // basis is a base as a leaf, and where it has the accumulators of the fns.
@@ -119,19 +131,38 @@ type basis struct {
 	at []int
 }
 
-func newCanary(bound *index.Bound, sources []Source, bases []Base, n time.Time) *canary {
+func newCanary(bound *index.Bound, sources []Source, bases []Base, n time.Time, most int) *canary {
 	c := &canary{bound: bound, fns: bound.Shape().Fns}
 	var pending []bool
 	for _, b := range bases {
-		c.bases, pending = append(c.bases, basis{leaf{cursor: b.Run.Cursor()}, b.Join.At}), b.Join.Pending
+		c.bases, pending = append(c.bases, basis{leaf{cursor: b.Run.Cursor()}, slices.Clone(b.Join.At)}), b.Join.Pending
 	}
-	for _, s := range slices.Backward(sources) {
-		if inside := s.inside(bound.Overs(), pending, n); slices.Contains(inside, true) { // the others only name keys
-			c.leaves = append(c.leaves, leaf{cursor: s.Run.Cursor(), inside: inside})
+	inside, feeds := make([][]bool, len(sources)), make([]int, len(c.fns))
+	for i, s := range sources {
+		inside[i] = s.inside(bound.Overs(), pending, n)
+		for j, in := range inside[i] {
+			if in {
+				feeds[j]++
+			}
 		}
 	}
-	for _, fn := range c.fns {
+	c.left = make([]bool, len(c.fns))
+	for j, fn := range c.fns {
 		c.trees = append(c.trees, tree{col: fn.NewColumn()})
+		if c.left[j] = feeds[j] > most; !c.left[j] {
+			continue
+		}
+		for i := range inside {
+			inside[i][j] = false
+		}
+		for i := range c.bases {
+			c.bases[i].at[j] = -1
+		}
+	}
+	for i, s := range slices.Backward(sources) {
+		if slices.Contains(inside[i], true) { // the others only name keys, or feed what is left out
+			c.leaves = append(c.leaves, leaf{cursor: s.Run.Cursor(), inside: inside[i]})
+		}
 	}
 	return c
 }
@@ -142,6 +173,9 @@ func (c *canary) check(s Sample) error {
 		return err
 	}
 	for j := range c.trees {
+		if c.left[j] {
+			continue
+		}
 		other, err := c.trees[j].take()
 		if err == nil && bytes.Equal(s.Accs[j], other) {
 			continue

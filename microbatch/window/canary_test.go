@@ -231,6 +231,34 @@ func TestCanaryFindsASliceThatTheFoldMissed(t *testing.T) {
 	}
 }
 
+// TestAShortCanaryLeavesOutWhatManySlicesFeed, and nothing else.
+func TestAShortCanaryLeavesOutWhatManySlicesFeed(t *testing.T) {
+	bound := bind(t, []index.FieldSpec{{Fn: "sum", Args: []string{"i"}}}, 3*time.Minute)
+	sources := leaves(t, bound, rand.New(rand.NewPCG(3, 4)), 6, 40, 5)
+	for _, c := range []struct {
+		name string
+		fn   int
+		most int
+		sees bool
+	}{
+		{"all, with all", 1, 6, true},
+		{"all, with fewer", 1, 5, false},
+		{"three minutes, with three", 2, 3, true},
+		{"three minutes, with two", 2, 2, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			samples := sampled(t, bound, sources, nil, minute(6), "run")
+			if err := window.CanaryShort(bound, sources, nil, minute(6), samples, c.most); err != nil {
+				t.Fatal(err)
+			}
+			samples[0].Accs[c.fn] = append(samples[0].Accs[c.fn], 1)
+			if err := window.CanaryShort(bound, sources, nil, minute(6), samples, c.most); (err != nil) != c.sees {
+				t.Errorf("found %v", err)
+			}
+		})
+	}
+}
+
 // TestCanarySaysThatASliceCannotBeRead, which is no difference.
 func TestCanarySaysThatASliceCannotBeRead(t *testing.T) {
 	bound := bind(t, []index.FieldSpec{{Fn: "count", Args: []string{"*"}}}, 0)

@@ -22,7 +22,7 @@ const (
 )
 
 // SampleKeys is the most keys that a Sampler gives.
-const SampleKeys = 48
+const SampleKeys = 32
 
 // Sampler picks keys for the canary out of those that a fold offers it: at most
 // SampleKeys, by a hash of key and seed. One seed and one sequence of keys give
