@@ -122,11 +122,11 @@ func Run(ctx context.Context, s Subject, o Options) (Report, error) {
 	if err != nil {
 		return report, err
 	}
-	for _, ob := range objects {
+	for _, ob := range sample.objects {
 		report.Objects = append(report.Objects, ob.Key)
 	}
 	byTime := func(a, b partition.Object) int { return a.Partition.Compare(b.Partition) }
-	from, to := slices.MinFunc(objects, byTime).Partition.UTC(), slices.MaxFunc(objects, byTime).Partition.UTC()
+	from, to := slices.MinFunc(sample.objects, byTime).Partition.UTC(), slices.MaxFunc(sample.objects, byTime).Partition.UTC()
 	report.From, report.To, report.Records, report.Cut = &from, &to, sample.rows, sample.cut
 	for _, t := range sample.taps {
 		if err := ctx.Err(); err != nil {

@@ -14,9 +14,10 @@ import (
 
 // sample is what was read.
 type sample struct {
-	taps []*tap
-	rows int64
-	cut  bool
+	taps    []*tap
+	objects []partition.Object // that were read
+	rows    int64
+	cut     bool
 }
 
 // sampler reads the first records of objects into taps.
@@ -120,6 +121,7 @@ func (r *sampler) lift(ctx context.Context, bound *index.Bound, into *table.Tabl
 		return nil
 	})
 	r.out.rows += rows
+	r.out.objects = append(r.out.objects, o)
 	if errors.Is(err, errEnough) {
 		return nil
 	}
