@@ -119,7 +119,7 @@ func Run(ctx context.Context, s Subject, o Options) (Report, error) {
 		return report, nil
 	}
 	sample, err := s.read(ctx, objects, o)
-	if err != nil {
+	if err != nil || len(sample.objects) == 0 {
 		return report, err
 	}
 	for _, ob := range sample.objects {
