@@ -58,6 +58,7 @@ func BenchmarkCopy(b *testing.B) {
 	const rows = 200_000
 	docs, dir := paneOf(rows), b.TempDir()
 	measure := func(b *testing.B, write func() error, files string) {
+		b.Helper()
 		before := used(b)
 		for b.Loop() {
 			if err := write(); err != nil {
@@ -115,6 +116,7 @@ func BenchmarkCopy(b *testing.B) {
 
 // used is what the process has used of processors, in nanoseconds.
 func used(b *testing.B) int64 {
+	b.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		b.Fatal(err)

@@ -89,6 +89,7 @@ func benchmarkBatch(names ...string) ([]column.Field, *column.Batch) {
 
 // processor is what the process has used of it, in nanoseconds.
 func processor(b *testing.B) int64 {
+	b.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		b.Fatal(err)

@@ -69,7 +69,7 @@ func numbers[T float32 | float64](values []T) (lo, hi T, ok bool) {
 		if v > hi {
 			hi = v
 		}
-		ok = ok || v == v
+		ok = ok || !math.IsNaN(float64(v))
 	}
 	if lo == 0 {
 		lo = T(math.Copysign(0, -1))

@@ -131,12 +131,12 @@ func sharedByAll(values []byte) int {
 // that are shared. After the last match of the frame come the bytes of one more value.
 func appendMatches(dst, values []byte, same, n int, first, last bool) []byte {
 	const (
-		literals  = 3<<2 | 0 // as they are, their number in 20 bits
-		repeats   = 0x54     // each of the three parts of a match is the same in all
-		lengthOf3 = 0        // the code of the shortest match
-		distance4 = 4        // the code of distances from 13 to 28, which 4 bits tell apart
-		distance0 = 0        // the code of the distance before, in no bits
-		end       = 1        // the bit behind the last
+		literals  = 3 << 2 // as they are, their number in 20 bits
+		repeats   = 0x54   // each of the three parts of a match is the same in all
+		lengthOf3 = 0      // the code of the shortest match
+		distance4 = 4      // the code of distances from 13 to 28, which 4 bits tell apart
+		distance0 = 0      // the code of the distance before, in no bits
+		end       = 1      // the bit behind the last
 	)
 	own := wide - same
 	values16 := n

@@ -18,6 +18,7 @@ func TestFramesMadeByHand(t *testing.T) {
 	}
 	defer z.Close()
 	check := func(t testing.TB, frame, want []byte) {
+		t.Helper()
 		got, err := z.DecodeAll(frame, nil)
 		if err != nil {
 			t.Fatal(err)

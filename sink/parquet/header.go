@@ -7,15 +7,15 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// pageHeader is the header of a page in thrift's compact form. The longest has 41 bytes.
+// pageHeader is the header of a page in thrift's compact form, of fewer than 40 bytes.
 type pageHeader struct {
 	bytes [48]byte
 	n     int
 }
 
-func (h *pageHeader) field(head byte, v int32) {
-	h.bytes[h.n] = head
-	h.n++
+// field appends an integer, the next field of its structure.
+func (h *pageHeader) field(v int32) {
+	h.byte(thriftInt)
 	h.n += binary.PutUvarint(h.bytes[h.n:], uint64(uint32(v)<<1^uint32(v>>31)))
 }
 
@@ -30,10 +30,10 @@ const (
 
 func newHeader(t format.PageType, packed []byte, size int) *pageHeader {
 	h := &pageHeader{}
-	h.field(thriftInt, int32(t))
-	h.field(thriftInt, int32(size))
-	h.field(thriftInt, int32(len(packed)))
-	h.field(thriftInt, int32(crc32.ChecksumIEEE(packed)))
+	h.field(int32(t))
+	h.field(int32(size))
+	h.field(int32(len(packed)))
+	h.field(int32(crc32.ChecksumIEEE(packed)))
 	return h
 }
 
@@ -41,10 +41,10 @@ func newHeader(t format.PageType, packed []byte, size int) *pageHeader {
 func header(packed []byte, size, values int, encoding format.Encoding) *pageHeader {
 	h := newHeader(format.DataPage, packed, size)
 	h.byte(thriftStruct)
-	h.field(thriftInt, int32(values))
-	h.field(thriftInt, int32(encoding))
-	h.field(thriftInt, int32(format.RLE))
-	h.field(thriftInt, int32(format.RLE))
+	h.field(int32(values))
+	h.field(int32(encoding))
+	h.field(int32(format.RLE))
+	h.field(int32(format.RLE))
 	h.byte(thriftStop)
 	h.byte(thriftStop)
 	return h
@@ -54,8 +54,8 @@ func header(packed []byte, size, values int, encoding format.Encoding) *pageHead
 func dictionaryHeader(packed []byte, size, values int) *pageHeader {
 	h := newHeader(format.DictionaryPage, packed, size)
 	h.byte(thriftStruct + 2<<4)
-	h.field(thriftInt, int32(values))
-	h.field(thriftInt, int32(format.Plain))
+	h.field(int32(values))
+	h.field(int32(format.Plain))
 	h.byte(thriftStop)
 	h.byte(thriftStop)
 	return h

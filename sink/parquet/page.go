@@ -46,8 +46,8 @@ func (p *pager) page(l *leaf) error {
 		return fmt.Errorf("column %s: encode levels: %w", l.path, err)
 	}
 	levels := len(body)
-	encoding := format.Plain
-	if body, encoding, err = p.encode(body, l); err != nil {
+	body, encoding, err := p.encode(body, l)
+	if err != nil {
 		return fmt.Errorf("column %s: encode page: %w", l.path, err)
 	}
 	p.body = body
