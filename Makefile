@@ -36,12 +36,13 @@ unit: ## the fast tests: nothing but Go is needed
 # two S3 servers, and runs every test of every module under the race detector.
 # A skipped test fails it. The raw output is kept in .cache/test.json. Some are
 # too long for that detector and run without it first: the large scenarios of
-# the protocol model, the whole quarter of flights (deltas alone, and over a full
+# the protocol model, 1,000 cases of each law for each combine fn and type, the whole quarter of flights (deltas alone, and over a full
 # index), two days of ticks, and the 2,000 histories of the oracle, of which
 # fewer run under it.
 .PHONY: test
 test: tools-test ## all tests, on a real Postgres and two real S3 servers
 	go test -count=1 ./sink/model
+	LAW_CASES=1000 go test -count=1 -run TestEveryBuiltinKeepsTheLaws ./microbatch/combine
 	cd e2e && go test -count=1 -timeout 20m -run 'TestQuarter|TestB38DayOfTicks' ./flights ./crash
 	cd e2e && ORACLE_HISTORIES=2000 go test -count=1 -timeout 30m ./oracle
 	$(BIN)/withservers -bin $(BIN) \
@@ -83,6 +84,7 @@ comma := ,
 tools-test:
 	.ci/postgres
 	.ci/browser
+	.ci/emulator
 	.ci/tool versitygw github.com/versity/versitygw/cmd/versitygw
 	.ci/tool seaweedfs github.com/seaweedfs/seaweedfs/weed
 	go build -C e2e -o ../$(BIN)/ ./cmd/withservers ./cmd/testreport

@@ -1,7 +1,9 @@
 package combine_test
 
 import (
+	"os"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/deltad/deltad/microbatch/column"
@@ -9,7 +11,20 @@ import (
 	"github.com/deltad/deltad/microbatch/combine/combinetest"
 )
 
-const lawCases = 250
+// lawCases is how many cases each fn is run over, unless LAW_CASES says so: the
+// full test command runs more than a developer waits for.
+func lawCases(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("LAW_CASES")
+	if text == "" {
+		return 250
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 250 {
+		t.Fatalf("LAW_CASES=%s: want a number from 250", text)
+	}
+	return n
+}
 
 func build(t testing.TB, name string, p combine.Params, args ...column.Type) combine.Fn {
 	t.Helper()
@@ -75,10 +90,12 @@ func every(t testing.TB) []combine.Fn {
 
 func TestEveryBuiltinKeepsTheLaws(t *testing.T) {
 	seen := map[string]bool{}
+	cases := lawCases(t)
 	for _, fn := range every(t) {
 		seen[fn.TypeID()] = true
 		t.Run(fn.TypeID(), func(t *testing.T) {
-			if err := combinetest.Check(fn, lawCases, 1); err != nil {
+			t.Parallel()
+			if err := combinetest.Check(fn, cases, 1); err != nil {
 				t.Error(err)
 			}
 		})
