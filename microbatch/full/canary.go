@@ -29,6 +29,10 @@ func (r *reader) canary(g *gathered, recent []window.Source, join index.Join, sa
 			older = append(older, window.Base{Run: run, Join: join})
 		}
 	}
+	if r.set.Tombstones != 0 {
+		// What the accumulators have forgotten, the slices still have.
+		samples = slices.DeleteFunc(samples, func(s window.Sample) bool { return len(s.Accs[0]) == 0 })
+	}
 	err := window.CanaryOver(g.bound, leaves, older, r.cut, samples)
 	if d := (*window.Difference)(nil); errors.As(err, &d) {
 		return sink.CheckResult{Name: CheckCanary, Detail: d.Error()}, nil
