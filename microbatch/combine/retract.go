@@ -110,3 +110,46 @@ func (c *pairColumn) Retract(g uint32, acc []byte) (bool, error) {
 	}
 	return !c.has(g) || c.pair() != c.at[g], nil
 }
+
+// Selector is implemented by fns whose merge keeps one of the accumulators it
+// is offered, as it is.
+type Selector interface {
+	// Prefer compares two accumulators, neither the identity: it is negative
+	// where a merge keeps a, positive where it keeps b, 0 where they are equal.
+	Prefer(a, b []byte) int
+}
+
+// Prefer implements Selector.
+func (f *extremeFn) Prefer(a, b []byte) int {
+	if f.greatest {
+		return bytes.Compare(b, a)
+	}
+	return bytes.Compare(a, b)
+}
+
+// Prefer implements Selector.
+func (f *rankedFn) Prefer(a, b []byte) int {
+	if f.newest {
+		return compareRanked(b, a)
+	}
+	return compareRanked(a, b)
+}
+
+// Prefer implements Selector.
+func (f *argFn) Prefer(a, b []byte) int {
+	switch {
+	case bytes.Equal(a, b):
+		return 0
+	case f.before(a, b):
+		return -1
+	}
+	return 1
+}
+
+// Prefer implements Selector.
+func (f *boolFn) Prefer(a, b []byte) int {
+	if f.decides {
+		return bytes.Compare(b, a)
+	}
+	return bytes.Compare(a, b)
+}

@@ -17,13 +17,20 @@ type cell struct {
 	retract combine.Retractor // nil unless the fn selects
 	clear   combine.Clearer   // nil unless the column can
 	inside  []uint32          // by group, its group in the column plus one; unused with clear
+	ladder  *ladder           // nil unless the fn selects and its column can clear
+	acc     []byte            // scratch
 }
 
-func newCell(fn combine.Fn) *cell {
+// newCell returns the cell of a fn. based says that accumulators of a base lie
+// under those of the slices: they never leave, which a ladder does not know.
+func newCell(fn combine.Fn, based bool) *cell {
 	c := &cell{column: fn.NewColumn()}
 	c.inverse, _ = c.column.(combine.Inverter)
 	c.retract, _ = c.column.(combine.Retractor)
 	c.clear, _ = c.column.(combine.Clearer)
+	if s, ok := fn.(combine.Selector); ok && c.clear != nil && !based {
+		c.ladder = &ladder{compare: s.Prefer}
+	}
 	return c
 }
 
@@ -32,6 +39,9 @@ func newCell(fn combine.Fn) *cell {
 func (c *cell) folded() bool { return c.inverse == nil }
 
 func (c *cell) grow(n int) {
+	if c.ladder != nil {
+		c.ladder.grow(n)
+	}
 	if c.clear != nil {
 		c.column.Grow(n)
 		return
@@ -56,6 +66,9 @@ func (c *cell) at(g uint32) uint32 {
 
 // empty makes a group the identity.
 func (c *cell) empty(g uint32) {
+	if c.ladder != nil {
+		c.ladder.clear(g)
+	}
 	if c.clear != nil {
 		c.clear.Clear(g)
 	} else {
@@ -63,6 +76,8 @@ func (c *cell) empty(g uint32) {
 	}
 }
 
+// merge merges an accumulator of no partition: a base's, or a part of what is
+// folded anew.
 func (c *cell) merge(g uint32, acc []byte) error {
 	if len(acc) == 0 {
 		return nil
@@ -70,21 +85,55 @@ func (c *cell) merge(g uint32, acc []byte) error {
 	return c.column.Merge(c.at(g), acc)
 }
 
-// take takes an accumulator out of a group. It returns false where the group
-// must be folded anew.
-func (c *cell) take(g uint32, acc []byte) (bool, error) {
+// settle ends the merges of a group that is folded anew.
+func (c *cell) settle(g uint32) {
+	if c.ladder != nil {
+		c.acc = c.column.AppendAcc(c.acc[:0], g)
+		c.ladder.set(g, c.acc)
+	}
+}
+
+// enter merges the accumulator of a slot. newest says that none before it was
+// of a later one.
+func (c *cell) enter(g uint32, slot int64, acc []byte, newest bool) error {
+	if len(acc) > 0 && c.ladder != nil {
+		if !c.ladder.push(g, slot, acc, newest) {
+			return nil
+		}
+		c.clear.Clear(g)
+	}
+	return c.merge(g, acc)
+}
+
+// leave takes the accumulator of a slot out of a group. oldest says that
+// nothing of this slot and those before it is left. It returns false where the
+// group must be folded anew.
+func (c *cell) leave(g uint32, slot int64, acc []byte, oldest bool) (bool, error) {
 	switch {
 	case len(acc) == 0:
 		return true, nil
 	case c.inverse != nil:
 		return true, c.inverse.Unmerge(c.at(g), acc)
+	case c.ladder != nil:
+		whole, changed := c.ladder.drop(g, slot, acc, oldest)
+		if !whole || !changed {
+			return whole, nil
+		}
+		c.clear.Clear(g)
+		return true, c.merge(g, c.ladder.first(g))
 	case c.retract != nil:
 		return c.retract.Retract(c.at(g), acc)
 	}
 	return false, nil
 }
 
-func (c *cell) bytes() int64 { return c.column.Bytes() + int64(4*cap(c.inside)) }
+func (c *cell) bytes() int64 {
+	n := c.column.Bytes() + int64(4*cap(c.inside))
+	if c.ladder != nil {
+		n += c.ladder.bytes()
+	}
+	return n
+}
 
 // view shows some groups of a cell as the groups 0, 1, 2 and so on, which is
 // how an extractor wants them.

@@ -53,22 +53,17 @@ func newCover(shape table.Shape, columns []int, o RollingOptions) *cover {
 	return t
 }
 
-func (t *cover) part(s Source) part {
-	return part{slot: floorDiv(s.Start.Unix(), int64(t.granule/time.Second)), id: s.ID, run: s.Run}
-}
-
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
+func (r *Rolling) part(s Source) part {
+	return part{slot: r.slot(s.Start), id: s.ID, run: s.Run}
 }
 
 // over returns cursors over nodes, and over leaves, that together have what
 // the leaves have. The leaves are in the order of their slots; the cursors have
-// the tree's shape.
-func (t *cover) over(leaves []part) ([]table.Cursor, error) {
+// the tree's shape. plain is for the leaves alone.
+func (t *cover) over(leaves []part, plain bool) ([]table.Cursor, error) {
+	if plain {
+		return t.within(0, 0, leaves)
+	}
 	var out []table.Cursor
 	for len(leaves) > 0 {
 		first, last := leaves[0].slot, leaves[len(leaves)-1].slot

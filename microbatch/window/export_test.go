@@ -12,3 +12,6 @@ func (r *Rolling) Accumulators() map[string][][]byte {
 	}
 	return out
 }
+
+// LookUp sets how many keys are looked up in slices before nodes are made.
+func (r *Rolling) LookUp(n int) { r.lookups = n }

@@ -43,7 +43,7 @@ func (r *Rolling) refold(bound *index.Bound, due *refolds, base *Base) error {
 		var leaves []part
 		for i, s := range list {
 			if name[i] == 1 {
-				leaves = append(leaves, r.cover.part(s.Source))
+				leaves = append(leaves, r.part(s.Source))
 			}
 		}
 		if err := r.refoldClass(leaves, classes[name], due, base); err != nil {
@@ -53,10 +53,18 @@ func (r *Rolling) refold(bound *index.Bound, due *refolds, base *Base) error {
 	return nil
 }
 
+// lookups is how many keys may be looked up in slices, each in each, before it
+// pays to merge the slices into nodes: a lookup reads half a block.
+const lookups = 1 << 13
+
 // refoldClass folds anew what is due of the fns, given by their places in the
 // tree's shape, which the leaves feed.
 func (r *Rolling) refoldClass(leaves []part, fns []int, due *refolds, base *Base) error {
-	cursors, err := r.cover.over(leaves)
+	total := 0
+	for _, k := range fns {
+		total += len(due.need[r.cover.columns[k]])
+	}
+	cursors, err := r.cover.over(leaves, total*len(leaves) <= r.lookups)
 	if err != nil {
 		return err
 	}
@@ -121,6 +129,9 @@ func (r *Rolling) refoldKey(g uint32, key []byte, fns []int, under *underlay, ov
 				return err
 			}
 		}
+	}
+	for _, k := range fns {
+		r.cells[r.cover.columns[k]].settle(g)
 	}
 	return nil
 }

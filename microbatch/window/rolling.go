@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sort"
 	"time"
@@ -34,8 +35,9 @@ type RollingOptions struct {
 //
 //   - what entered is merged;
 //   - what left is taken out: by inversion where the fn is a group, for nothing
-//     where a fn selects and had not selected it;
-//   - what is left is folded anew for those keys and fns of which neither holds,
+//     where a fn selects and had not selected it, by the next best where it had
+//     (see ladder);
+//   - what is left is folded anew for those keys and fns of which none of this holds,
 //     over a tree of merged slices, which all window lengths share.
 //
 // The documents are those of Fold, byte for byte: accumulators are canonical,
@@ -57,6 +59,7 @@ type Rolling struct {
 	based   []bool   // by group: whether the base has it
 	cells   []*cell
 	cover   *cover
+	lookups int   // see lookups
 	full    int64 // bytes after the last complete fold
 	refused int64 // rows of a window that was beyond the budget
 }
@@ -78,10 +81,10 @@ type Rolled struct {
 }
 
 // NewRolling returns a Rolling of nothing.
-func NewRolling(o RollingOptions) *Rolling { return &Rolling{o: o} }
+func NewRolling(o RollingOptions) *Rolling { return &Rolling{o: o, lookups: lookups} }
 
 // Drop forgets everything.
-func (r *Rolling) Drop() { *r = Rolling{o: r.o} }
+func (r *Rolling) Drop() { *r = Rolling{o: r.o, lookups: r.lookups} }
 
 // Bytes is the memory that the accumulators hold.
 func (r *Rolling) Bytes() int64 {
@@ -115,10 +118,15 @@ func (r *Rolling) Fold(bound *index.Bound, sources []Source, base *Base, n time.
 	if err := r.emit(bound, base, sampler, emit); err != nil {
 		return did, err
 	}
-	if r.Bytes() > 2*r.full+1<<20 || r.keys.Len() > 2*len(r.order)+1<<16 {
+	if r.crowded() || r.Bytes() > 2*r.full+1<<20 || r.keys.Len() > 2*len(r.order)+1<<16 {
 		r.release() // what groups and columns left behind
 	}
 	return did, nil
+}
+
+// crowded says that a ladder has no room left.
+func (r *Rolling) crowded() bool {
+	return slices.ContainsFunc(r.cells, func(c *cell) bool { return c.ladder != nil && c.ladder.full() })
 }
 
 // release forgets the window, and not that it was too large.
@@ -192,7 +200,7 @@ func (r *Rolling) fill(bound *index.Bound, now map[string]*heldSource, base *Bas
 	r.held, r.keys = now, intern.New()
 	var folded []int
 	for j, fn := range shape.Fns {
-		c := newCell(fn)
+		c := newCell(fn, base != nil && base.Join.At[j] >= 0)
 		if c.folded() {
 			folded = append(folded, j)
 		}
@@ -200,9 +208,9 @@ func (r *Rolling) fill(bound *index.Bound, now map[string]*heldSource, base *Bas
 	}
 	r.cover = newCover(shape, folded, r.o)
 	list := sorted(now)
-	cursors := make([]table.Cursor, len(list))
+	cursors, slots := make([]table.Cursor, len(list)), make([]int64, len(list))
 	for i, s := range list {
-		cursors[i] = s.Run.Cursor()
+		cursors[i], slots[i] = s.Run.Cursor(), r.slot(s.Start)
 	}
 	under := newUnderlay(base)
 	m := table.Merge(cursors)
@@ -222,7 +230,7 @@ func (r *Rolling) fill(bound *index.Bound, now map[string]*heldSource, base *Bas
 				if !s.inside[j] {
 					continue
 				}
-				if err := c.merge(g, m.Cursor(i).Acc(j)); err != nil {
+				if err := c.enter(g, slots[i], m.Cursor(i).Acc(j), true); err != nil {
 					return false, fmt.Errorf("merge key %x: %w", m.Key(), err)
 				}
 			}
@@ -277,9 +285,20 @@ func (r *Rolling) appear(g uint32, under *underlay) error {
 	return nil
 }
 
+// slot is the number of a partition on the time line.
+func (r *Rolling) slot(start time.Time) int64 {
+	width := int64(max(1, r.o.Granule/time.Second))
+	at := start.Unix()
+	if at < 0 {
+		at -= width - 1
+	}
+	return at / width
+}
+
 // change is a source that entered, left, or feeds other fns than before.
 type change struct {
 	run     *table.Run
+	slot    int64
 	delta   []int8 // by fn: 1 it enters, -1 it leaves
 	holder  int32
 	unnamed int32
@@ -292,7 +311,7 @@ func (r *Rolling) changes(now map[string]*heldSource) []change {
 		c := change{delta: make([]int8, len(r.cells))}
 		differs := false
 		if was != nil {
-			c.run, c.holder = was.Run, -1
+			c.run, c.slot, c.holder = was.Run, r.slot(was.Start), -1
 			if !was.named {
 				c.unnamed--
 			}
@@ -303,7 +322,7 @@ func (r *Rolling) changes(now map[string]*heldSource) []change {
 			}
 		}
 		if is != nil {
-			c.run = is.Run
+			c.run, c.slot = is.Run, r.slot(is.Start)
 			c.holder++
 			if !is.named {
 				c.unnamed++
@@ -340,6 +359,7 @@ func (r *Rolling) apply(bound *index.Bound, changes []change, now map[string]*he
 	}
 	under := newUnderlay(base)
 	due := &refolds{need: make([][]int32, len(r.cells))}
+	span := r.span(now)
 	var appeared []uint32
 	gone := false
 	m := table.Merge(cursors)
@@ -366,7 +386,7 @@ func (r *Rolling) apply(bound *index.Bound, changes []change, now map[string]*he
 				return err
 			}
 		}
-		if err := r.change(m, g, changes, due); err != nil {
+		if err := r.change(m, g, changes, span, due); err != nil {
 			return err
 		}
 	}
@@ -384,15 +404,41 @@ func (r *Rolling) apply(bound *index.Bound, changes []change, now map[string]*he
 	return nil
 }
 
+// extent is the slots of what feeds a fn: the last that it was fed from, and
+// the first that it is to be fed from.
+type extent struct{ last, first int64 }
+
+func (r *Rolling) span(now map[string]*heldSource) []extent {
+	out := make([]extent, len(r.cells))
+	for j := range out {
+		out[j] = extent{last: math.MinInt64, first: math.MaxInt64}
+	}
+	for _, s := range sorted(r.held) {
+		for j, in := range s.inside {
+			if in {
+				out[j].last = max(out[j].last, r.slot(s.Start))
+			}
+		}
+	}
+	for _, s := range sorted(now) {
+		for j, in := range s.inside {
+			if in {
+				out[j].first = min(out[j].first, r.slot(s.Start))
+			}
+		}
+	}
+	return out
+}
+
 // change merges what entered into a key and takes out what left. What cannot be
 // taken out is noted as due.
-func (r *Rolling) change(m *table.Merger, g uint32, changes []change, due *refolds) error {
+func (r *Rolling) change(m *table.Merger, g uint32, changes []change, span []extent, due *refolds) error {
 	noted := false
 	for j, c := range r.cells {
 		whole := true
 		for _, i := range m.Holders() {
 			if changes[i].delta[j] > 0 {
-				if err := c.merge(g, m.Cursor(i).Acc(j)); err != nil {
+				if err := c.enter(g, changes[i].slot, m.Cursor(i).Acc(j), changes[i].slot >= span[j].last); err != nil {
 					return fmt.Errorf("merge key %x: %w", m.Key(), err)
 				}
 			}
@@ -402,7 +448,7 @@ func (r *Rolling) change(m *table.Merger, g uint32, changes []change, due *refol
 				continue
 			}
 			var err error
-			if whole, err = c.take(g, m.Cursor(i).Acc(j)); err != nil {
+			if whole, err = c.leave(g, changes[i].slot, m.Cursor(i).Acc(j), changes[i].slot < span[j].first); err != nil {
 				return fmt.Errorf("take out of key %x: %w", m.Key(), err)
 			}
 		}

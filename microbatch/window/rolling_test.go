@@ -160,6 +160,7 @@ func TestRollingIsFold(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		keys := rapid.SampledFrom([]int{3, 30, 200}).Draw(rt, "keys")
 		r := window.NewRolling(window.RollingOptions{Budget: 1 << 30, Granule: time.Minute})
+		r.LookUp(rapid.SampledFrom([]int{0, 40, 1 << 13}).Draw(rt, "lookups"))
 		made := int64(0)
 		make := func(at int) window.Source {
 			made++
