@@ -65,6 +65,7 @@ type winners struct {
 	scratch []byte
 	other   []byte
 	times   *column.Vector // scratch
+	touched uint32         // of no meaning: what is read must be used
 }
 
 // leader is the head of what a group keeps, and while a batch is added the
@@ -101,7 +102,31 @@ func (c *winners) add(in *Input, arg *column.Vector, nulls bool) {
 		return
 	}
 	c.dirty = c.dirty[:0]
-	for _, i := range in.Rows {
+	for rows := in.Rows; len(rows) > 0; {
+		some := rows[:min(len(rows), touchAhead)]
+		rows = rows[len(some):]
+		// Touched first, many at a time, the groups are at hand when the outcome of
+		// one comparison after another is waited for.
+		touched := c.touched
+		for _, i := range some {
+			touched ^= c.heads[in.Groups[i]].sub
+		}
+		c.touched = touched
+		c.compare(in, arg, some, heads, skip)
+	}
+	for _, g := range c.dirty {
+		c.scratch = appendWinner(c.scratch[:0], in.Order, arg, int(c.heads[g].row)-1)
+		c.set(g, c.scratch)
+		c.heads[g].row = 0
+	}
+}
+
+// touchAhead is how many records' groups are touched before they are compared.
+const touchAhead = 256
+
+// compare finds those of the records that win.
+func (c *winners) compare(in *Input, arg *column.Vector, rows []int32, heads []Head, skip []bool) {
+	for _, i := range rows {
 		if skip != nil && !skip[i] {
 			continue
 		}
@@ -121,11 +146,6 @@ func (c *winners) add(in *Input, arg *column.Vector, nulls bool) {
 		default:
 			c.tie(in, arg, int(i), g)
 		}
-	}
-	for _, g := range c.dirty {
-		c.scratch = appendWinner(c.scratch[:0], in.Order, arg, int(c.heads[g].row)-1)
-		c.set(g, c.scratch)
-		c.heads[g].row = 0
 	}
 }
 

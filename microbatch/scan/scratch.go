@@ -12,7 +12,7 @@ type Scratch struct {
 // What a Scratch keeps, so that one large object does not weigh for ever.
 const (
 	keptBuffers = 64
-	keptBytes   = 24 << 20
+	keptBytes   = 12 << 20
 	roundUp     = 32 << 10
 )
 

@@ -41,6 +41,11 @@ func newIndex(t column.Type) index {
 
 const minSlots = 64
 
+// block is how many keys are looked up together: first all slots are touched,
+// which the processor does many at a time, then they are probed, which it does
+// one after another as it has to wait for what it finds.
+const block = 128
+
 // mix is a hash of words: two multiplications by odd numbers, of which the
 // first is random.
 type mix struct{ add, mul uint64 }
@@ -62,9 +67,11 @@ type intSlot struct {
 
 type intIndex struct {
 	mix
-	slots []intSlot
-	n     int
-	codes codes
+	slots   []intSlot
+	n       int
+	codes   codes
+	hashes  [block]uint64
+	touched uint32 // of no meaning: what is read must be used
 }
 
 func (x *intIndex) bytes() int64 { return int64(16*cap(x.slots)) + x.codes.bytes() }
@@ -75,31 +82,40 @@ func (x *intIndex) clear() {
 }
 
 func (x *intIndex) groups(keys *intern.Set, v *column.Vector, rows []int32, out []uint32) {
-	var scratch [9]byte
-	add := func(key int64) uint32 { return keys.Push(tuple.AppendInt(scratch[:0], key)) }
 	if known := x.codes.of(v); known != nil {
 		for _, i := range rows {
 			c := v.Codes[i]
 			if known[c] == 0 {
-				known[c] = x.id(v.Ints[i], add) + 1
+				known[c] = x.id(keys, v.Ints[i], x.of(uint64(v.Ints[i]))) + 1
 			}
 			out[i] = known[c] - 1
 		}
 		return
 	}
-	for _, i := range rows {
-		out[i] = x.id(v.Ints[i], add)
+	for len(rows) > 0 {
+		some := rows[:min(len(rows), block)]
+		rows = rows[len(some):]
+		mask, touched := uint64(len(x.slots)-1), x.touched
+		for k, i := range some {
+			h := x.of(uint64(v.Ints[i]))
+			x.hashes[k] = h
+			touched ^= x.slots[h>>16&mask].id
+		}
+		x.touched = touched
+		for k, i := range some {
+			out[i] = x.id(keys, v.Ints[i], x.hashes[k])
+		}
 	}
 }
 
-func (x *intIndex) id(key int64, add func(int64) uint32) uint32 {
+func (x *intIndex) id(keys *intern.Set, key int64, hash uint64) uint32 {
 	mask := uint64(len(x.slots) - 1)
-	i := x.of(uint64(key)) >> 16 & mask
-	for {
-		s := &x.slots[i&mask]
+	for i := hash >> 16 & mask; ; i = (i + 1) & mask {
+		s := &x.slots[i]
 		switch {
 		case s.id == 0:
-			id := add(key)
+			var scratch [9]byte
+			id := keys.Push(tuple.AppendInt(scratch[:0], key))
 			*s = intSlot{key, id + 1}
 			if x.n++; 4*x.n > 3*len(x.slots) {
 				x.grow()
@@ -108,7 +124,6 @@ func (x *intIndex) id(key int64, add func(int64) uint32) uint32 {
 		case s.key == key:
 			return s.id - 1
 		}
-		i++
 	}
 }
 
@@ -146,6 +161,11 @@ type textIndex struct {
 	n       int
 	codes   codes
 	scratch []byte
+	some    [block]struct {
+		words [3]uint64
+		hash  uint64
+	}
+	touched uint32 // of no meaning: what is read must be used
 }
 
 func (x *textIndex) bytes() int64 {
@@ -162,14 +182,28 @@ func (x *textIndex) groups(keys *intern.Set, v *column.Vector, rows []int32, out
 		for _, i := range rows {
 			c := v.Codes[i]
 			if known[c] == 0 {
-				known[c] = x.id(keys, v.Strings[i]) + 1
+				s := v.Strings[i]
+				w := x.words(s)
+				known[c] = x.id(keys, s, &w, x.hash(&w, uint32(len(s)))) + 1
 			}
 			out[i] = known[c] - 1
 		}
 		return
 	}
-	for _, i := range rows {
-		out[i] = x.id(keys, v.Strings[i])
+	for len(rows) > 0 {
+		some := rows[:min(len(rows), block)]
+		rows = rows[len(some):]
+		mask, touched := uint64(len(x.slots)-1), x.touched
+		for k, i := range some {
+			s, at := v.Strings[i], &x.some[k]
+			at.words = x.words(s)
+			at.hash = x.hash(&at.words, uint32(len(s)))
+			touched ^= x.slots[at.hash>>16&mask].id
+		}
+		x.touched = touched
+		for k, i := range some {
+			out[i] = x.id(keys, v.Strings[i], &x.some[k].words, x.some[k].hash)
+		}
 	}
 }
 
@@ -198,21 +232,21 @@ func (x *textIndex) hash(w *[3]uint64, size uint32) uint64 {
 	return x.of(hi ^ lo ^ w[1] ^ uint64(size)<<56)
 }
 
-func (x *textIndex) id(keys *intern.Set, s string) uint32 {
-	w, size := x.words(s), uint32(len(s))
+func (x *textIndex) id(keys *intern.Set, s string, w *[3]uint64, hash uint64) uint32 {
+	size := uint32(len(s))
 	mask := uint64(len(x.slots) - 1)
-	for i := x.hash(&w, size) >> 16 & mask; ; i = (i + 1) & mask {
+	for i := hash >> 16 & mask; ; i = (i + 1) & mask {
 		t := &x.slots[i]
 		switch {
 		case t.id == 0:
 			x.scratch = tuple.AppendString(x.scratch[:0], s)
 			id := keys.Push(x.scratch)
-			*t = textSlot{w, size, id + 1}
+			*t = textSlot{*w, size, id + 1}
 			if x.n++; 4*x.n > 3*len(x.slots) {
 				x.grow()
 			}
 			return id
-		case t.words == w && t.size == size && (len(s) <= inline || x.same(keys.Bytes(t.id-1), s)):
+		case t.words == *w && t.size == size && (len(s) <= inline || x.same(keys.Bytes(t.id-1), s)):
 			return t.id - 1
 		}
 	}
