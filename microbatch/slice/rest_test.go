@@ -217,9 +217,9 @@ func TestCodecVersion(t *testing.T) {
 	sum := sha256.New()
 	c := run.Cursor()
 	for c.Next() {
-		fmt.Fprintf(sum, "%x", c.Key())
+		sum.Write(fmt.Appendf(nil, "%x", c.Key()))
 		for f := range bound.Shape().Fns {
-			fmt.Fprintf(sum, "|%x", c.Acc(f))
+			sum.Write(fmt.Appendf(nil, "|%x", c.Acc(f)))
 		}
 	}
 	if c.Err() != nil {
