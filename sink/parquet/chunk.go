@@ -125,7 +125,7 @@ func (l *leaf) hashes(dst []uint64) []uint64 {
 		var before []byte
 		for i, n := range l.lengths {
 			v := l.text[at : at+int(n)]
-			if i == 0 || string(v) != string(before) {
+			if i == 0 || l.sole || string(v) != string(before) {
 				dst = append(dst, xxhash.Sum64(v))
 			}
 			at, before = at+int(n), v

@@ -19,6 +19,7 @@ type leaf struct {
 	physical format.Type
 	key      bool // a key column
 	first    bool // the first of them, whose values ascend
+	sole     bool // the only one, whose values are all different
 	def, rep uint8
 
 	rows   int     // of the page

@@ -31,11 +31,14 @@ func newShredders(fields []column.Field) ([]*shredder, []*leaf) {
 		cols[i] = newShredder(f, "", nil, 0, 0, &leaves)
 		cols[i].flat = cols[i].leaf != nil
 	}
+	var keys []*leaf
 	for _, l := range leaves {
 		if l.key {
-			l.first = true
-			break
+			keys = append(keys, l)
 		}
+	}
+	if len(keys) > 0 {
+		keys[0].first, keys[0].sole = true, len(keys) == 1
 	}
 	return cols, leaves
 }
