@@ -56,20 +56,26 @@ func ForgetPeak(pid int) error {
 // ErrBusy says that a process did not come to rest.
 var ErrBusy = errors.New("it does not come to rest")
 
-// Rest waits until a process uses next to no CPU, so that what it did before is
-// not charged to what it does next: at most limit, which then is ErrBusy.
+// Rest waits until a process uses next to no CPU for a while, so that what it
+// did before is not charged to what it does next: at most limit, which then is
+// ErrBusy. On a busy machine a process may have to wait for its turn, hence
+// more than one look.
 func Rest(pid int, limit time.Duration) error {
-	const look, quiet = 100 * time.Millisecond, 2 * time.Millisecond
+	const look, quiet, looks = 100 * time.Millisecond, 2 * time.Millisecond, 3
 	was, err := CPU(pid)
-	for began := time.Now(); err == nil; {
-		time.Sleep(look)
-		var is time.Duration
-		if is, err = CPU(pid); err == nil && is-was < quiet {
-			return nil
-		}
-		if was = is; time.Since(began) > limit {
+	still := 0
+	for began := time.Now(); err == nil && still < looks; {
+		if time.Since(began) > limit {
 			return fmt.Errorf("wait %s for process %d: %w", limit, pid, ErrBusy)
 		}
+		time.Sleep(look)
+		var is time.Duration
+		if is, err = CPU(pid); is-was < quiet {
+			still++
+		} else {
+			still = 0
+		}
+		was = is
 	}
 	return err
 }

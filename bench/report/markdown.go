@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,8 +48,11 @@ func (r Result) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Measured %s at commit %s on %s: %d cores, %s of memory, load %s at the start. Each side has %d threads and %s.\n\n",
 		r.When.UTC().Format("2006-01-02 15:04 MST"), r.Source, r.Machine.CPU, r.Machine.Cores, size(r.Machine.Memory), r.Machine.Load, r.Threads, size(r.Memory))
-	r.ratios(&b)
-	r.goals(&b)
+	r.Courses = slices.DeleteFunc(slices.Clone(r.Courses), func(c Course) bool { return len(c.Samples) == 0 })
+	if len(r.Courses) > 0 {
+		r.ratios(&b)
+		r.goals(&b)
+	}
 	for _, c := range r.Courses {
 		c.table(&b)
 	}

@@ -69,7 +69,7 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&o.threads, "threads", runtime.NumCPU(), "threads of each side")
 	memory := flags.Int("memory", 2048, "MiB of each side")
 	flags.StringVar(&o.json, "json", filepath.Join("..", ".cache", "bench", "last.json"), "`file` for what was measured")
-	flags.StringVar(&o.from, "from", "", "measure nothing: take what a `file` of -json has")
+	flags.StringVar(&o.from, "from", "", "measure nothing: take what these `files` of -json have, separated by commas")
 	flags.StringVar(&o.fresh, "freshness", "", "`file` with what e2e/acceptance measured of freshness")
 	flags.StringVar(&o.out, "o", "", "document to write; default: stdout")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {

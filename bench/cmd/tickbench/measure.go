@@ -60,15 +60,31 @@ func planned() []struct {
 
 // result measures, or reads what was measured.
 func (o options) result(ctx context.Context, only *regexp.Regexp) (r report.Result, err error) {
-	if o.from != "" {
-		err = decode(o.from, &r)
-	} else {
+	if o.from == "" {
 		r, err = o.measure(ctx, only)
+	} else {
+		r, err = join(strings.Split(o.from, ","))
 	}
 	if err == nil && o.fresh != "" {
 		err = decode(o.fresh, &r.Freshness)
 	}
 	return r, err
+}
+
+// join puts together what several runs measured, each of some courses. The
+// last of them says when and at which commit.
+func join(paths []string) (r report.Result, err error) {
+	for _, path := range paths {
+		var one report.Result
+		if err := decode(path, &one); err != nil {
+			return r, err
+		}
+		one.Courses, one.Shares = append(r.Courses, one.Courses...), append(r.Shares, one.Shares...)
+		if r = one; len(r.Freshness) > 0 {
+			return r, fmt.Errorf("read %s: freshness has a file of its own", path)
+		}
+	}
+	return r, nil
 }
 
 func decode(path string, v any) error {
@@ -127,29 +143,42 @@ func (o options) measure(ctx context.Context, only *regexp.Regexp) (r report.Res
 				return r, err
 			}
 			r.Courses[i].Samples = append(r.Courses[i].Samples, samples...)
+			if err := o.keep(r); err != nil {
+				return r, err
+			}
 		}
 	}
 	if o.profiled > 0 && len(courses) > 0 {
 		c := courses[0]
 		c.Ticks, c.Jump = o.profiled, false
-		if r.Shares, err = profiled(ctx, c, place); err != nil {
+		if r.Shares, err = o.shares(ctx, c, place); err != nil {
 			return r, err
 		}
 	}
+	return r, o.keep(r)
+}
+
+// keep keeps what was measured so far.
+func (o options) keep(r report.Result) error {
 	text, err := json.Marshal(r)
 	if err == nil {
 		err = os.WriteFile(o.json, text, 0o600)
 	}
 	if err != nil {
-		return r, fmt.Errorf("keep what was measured: %w", err)
+		return fmt.Errorf("keep what was measured: %w", err)
 	}
-	return r, nil
+	return nil
 }
 
-// profiled takes a course with a deltad that can be profiled.
-func profiled(ctx context.Context, c course.Course, p course.Place) ([]report.Shares, error) {
+// shares takes a course with a deltad that can be profiled. The profiles stay
+// in the cache.
+func (o options) shares(ctx context.Context, c course.Course, p course.Place) ([]report.Shares, error) {
 	say("profile: %s", c.Name)
-	dir, err := os.MkdirTemp(p.Scratch, "profiles-")
+	dir := filepath.Join(o.cache, "profiles")
+	err := os.RemoveAll(dir)
+	if err == nil {
+		err = os.Mkdir(dir, 0o755)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("profile: %w", err)
 	}
@@ -254,5 +283,5 @@ func line(s course.Sample) string {
 
 // say tells how far it is.
 func say(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, format+"\n", args...) //nolint:errcheck // to a terminal
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }
