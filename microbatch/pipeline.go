@@ -152,7 +152,7 @@ type Settings struct {
 	// Busy is told that a step begins and, by calling done, that it has ended,
 	// so that what is less urgent can wait; nil for nobody. It must not block.
 	Busy func() (done func())
-	// NewID returns a ULID never returned before.
+	// NewID returns a ULID never returned before. It is safe for concurrent use.
 	NewID    func() string
 	Build    string
 	Instance string

@@ -42,6 +42,7 @@ type bucket struct {
 		from   time.Time             // of the partitions that a listing is to have
 		listed bool                  // at has all that there is from there on
 		failed bool                  // listing was tried in vain; the next Expect tries again
+		broken bool                  // and so was reading
 		at     map[slice.ID][]string // keys, newest first
 		due    []Entry
 		going  chan struct{} // closed when the uploads have ended; nil if there are none
@@ -60,7 +61,7 @@ func newBucket(set Settings) *bucket {
 func (b *bucket) reach(from time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mu.failed = false
+	b.mu.failed, b.mu.broken = false, false
 	if b.mu.from.IsZero() || from.Before(b.mu.from) {
 		b.mu.from, b.mu.listed = from, false
 	}
@@ -145,6 +146,9 @@ func (b *bucket) load(ctx context.Context, at slice.ID, expected bool) *slice.Sl
 		b.learn(ctx)
 	}
 	for _, key := range b.keys(at) {
+		if b.isBroken() {
+			return nil
+		}
 		found, err := b.fetch(ctx, key, at)
 		switch {
 		case err == nil:
@@ -163,6 +167,7 @@ func (b *bucket) load(ctx context.Context, at slice.ID, expected bool) *slice.Sl
 		default:
 			b.set.Observe(TierBucket, Failed, 1)
 			b.mu.Lock()
+			b.mu.broken = true
 			b.say(ctx, "read", "slice not read from the bucket; objects are read instead", err)
 			b.mu.Unlock()
 			return nil
@@ -172,6 +177,14 @@ func (b *bucket) load(ctx context.Context, at slice.ID, expected bool) *slice.Sl
 		b.set.Observe(TierBucket, Miss, 1)
 	}
 	return nil
+}
+
+// isBroken says that a slice could not be read: the others of the run are not
+// waited for either.
+func (b *bucket) isBroken() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.broken
 }
 
 func (b *bucket) fetch(ctx context.Context, key string, at slice.ID) (*slice.Slice, error) {

@@ -212,7 +212,11 @@ func TestBucketOutage(t *testing.T) {
 	if next.Load(t.Context(), entries[0].At) != nil || o.n("drop") != 0 {
 		t.Error("a slice that could not be read was loaded or deleted")
 	}
+	if next.Load(t.Context(), entries[1].At) != nil || o.n("get") != 1 {
+		t.Errorf("%d requests to a bucket that gives nothing, want 1", o.n("get"))
+	}
 	delete(o.fail, "get")
+	expect(next, entries)
 	if next.Load(t.Context(), entries[0].At) == nil {
 		t.Error("not loaded after the outage")
 	}

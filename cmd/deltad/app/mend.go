@@ -69,8 +69,8 @@ func (c *cli) gcCommand() *cobra.Command {
 					if dry {
 						verb = "would delete"
 					}
-					_, err := fmt.Fprintf(c.out, "keeps %d panes; %s the data of %d runs (%d bytes) and %d records; condemns %d more\n",
-						len(plan.Keep), verb, len(plan.Delete), plan.Bytes(), len(plan.Records), len(plan.Condemn))
+					_, err := fmt.Fprintf(c.out, "keeps %d panes; %s the data of %d runs (%d bytes), %d records and %d slices; condemns %d more\n",
+						len(plan.Keep), verb, len(plan.Delete), plan.Bytes(), len(plan.Records), len(plan.Slices)+len(plan.Cached), len(plan.Condemn))
 					return err
 				})
 			})
