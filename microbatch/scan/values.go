@@ -231,15 +231,15 @@ type stringValues struct {
 
 // isASCII says whether no byte of b is above 127.
 func isASCII(b []byte) bool {
-	var any uint64
+	var seen uint64
 	for len(b) >= 32 {
-		any |= binary.LittleEndian.Uint64(b) | binary.LittleEndian.Uint64(b[8:]) | binary.LittleEndian.Uint64(b[16:]) | binary.LittleEndian.Uint64(b[24:])
+		seen |= binary.LittleEndian.Uint64(b) | binary.LittleEndian.Uint64(b[8:]) | binary.LittleEndian.Uint64(b[16:]) | binary.LittleEndian.Uint64(b[24:])
 		b = b[32:]
 	}
 	for _, c := range b {
-		any |= uint64(c)
+		seen |= uint64(c)
 	}
-	return any&0x8080808080808080 == 0
+	return seen&0x8080808080808080 == 0
 }
 
 func (s *stringValues) appendTo(v *column.Vector, n int) error {

@@ -3,6 +3,7 @@ package slice
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -147,7 +148,7 @@ func TestObjectsAreFetchedAhead(t *testing.T) {
 	}
 	for _, hint := range [][]column.Type{nil, want.Built} {
 		_, err = s.Build(t.Context(), in, hint)
-		if e, ok := err.(*ObjectError); !ok || e.Object.Key != "07" {
+		if e := (*ObjectError)(nil); !errors.As(err, &e) || e.Object.Key != "07" {
 			t.Errorf("%v", err)
 		}
 	}

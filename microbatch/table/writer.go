@@ -158,9 +158,9 @@ func (w *Writer) appendKey(key []byte) {
 	} else {
 		same = shared(w.last, key)
 	}
-	b := binary.AppendUvarint(w.block, uint64(same))
-	b = binary.AppendUvarint(b, uint64(len(key)-same))
-	w.block = append(b, key[same:]...)
+	w.block = binary.AppendUvarint(w.block, uint64(same))
+	w.block = binary.AppendUvarint(w.block, uint64(len(key)-same))
+	w.block = append(w.block, key[same:]...)
 	w.last = append(w.last[:0], key...)
 }
 
