@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -61,11 +62,13 @@ func NewDir(root string, budget int64, log *zap.Logger) *Dir {
 type Scope struct {
 	d    *Dir
 	path string
+	// touched is when it was noted last what is in use, in Unix seconds.
+	touched atomic.Int64
 }
 
 // Scope returns the place of a name, which must be a file name. Slices of two
 // names are never taken for each other.
-func (d *Dir) Scope(name string) *Scope { return &Scope{d, filepath.Join(d.root, name)} }
+func (d *Dir) Scope(name string) *Scope { return &Scope{d: d, path: filepath.Join(d.root, name)} }
 
 const suffix, begun = ".run", ".new-"
 
@@ -133,12 +136,10 @@ func touch(name string, used time.Time) {
 	}
 }
 
-// touch notes that slices are in use.
+// touch notes once in a while which slices are in use, and sweeps.
 func (s *Scope) touch(live map[slice.ID]bool) {
-	s.d.mu.Lock()
-	due := time.Since(s.d.mu.swept) > touched
-	s.d.mu.Unlock()
-	if !due {
+	last, now := s.touched.Load(), time.Now()
+	if now.Sub(time.Unix(last, 0)) <= touched || !s.touched.CompareAndSwap(last, now.Unix()) {
 		return
 	}
 	for at := range live {

@@ -157,6 +157,37 @@ func TestOldFilesGo(t *testing.T) {
 	}
 }
 
+// TestSlicesInUseStay: what a window needs was used, even where it was in memory
+// all the time and the directory is swept for want of room.
+func TestSlicesInUseStay(t *testing.T) {
+	var c counted
+	set := c.settings(t)
+	d := NewDir(t.TempDir(), 30<<10, zap.NewNop())
+	set.Dir = d.Scope("p")
+	s := New(set)
+	var entries []Entry
+	for i := range 3 {
+		built, at := made(t, i, 4<<10)
+		s.Store(t.Context(), at, built)
+		entries = append(entries, Entry{At: at, Slice: built})
+		old := time.Now().Add(-47 * time.Hour)
+		if err := os.Chtimes(set.Dir.file(at), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.sweep(true)
+	s.Published(t.Context(), entries[1:])
+	for i := 10; i < 14; i++ { // of runs that published nothing
+		built, at := made(t, i, 4<<10)
+		s.Store(t.Context(), at, built)
+	}
+	for _, e := range entries[1:] {
+		if s.Load(t.Context(), e.At) == nil {
+			t.Error("a slice of the window is gone")
+		}
+	}
+}
+
 // TestForeignFiles: whatever lies where a slice should be, it is not taken for
 // one, and the slice takes its place where that can be.
 func TestForeignFiles(t *testing.T) {
