@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 
-	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/table"
 )
 
@@ -17,7 +16,7 @@ type refolds struct {
 
 // refold folds anew what is due. Fns that are fed by the same sources are
 // folded in one pass over one cover.
-func (r *Rolling) refold(bound *index.Bound, due *refolds, base *Base) error {
+func (r *Rolling) refold(due *refolds, base *Base) error {
 	if due.n == 0 {
 		return nil
 	}

@@ -171,7 +171,7 @@ func (r *Rolling) bring(bound *index.Bound, now map[string]*heldSource, rows int
 		}
 		if 2*did.Rows <= rows {
 			r.valid = false
-			err := r.apply(bound, changes, now, base, &did)
+			err := r.apply(changes, now, base, &did)
 			r.valid = err == nil
 			return did, r.Bytes() <= r.o.Budget, err
 		}
@@ -352,7 +352,7 @@ func (r *Rolling) changes(now map[string]*heldSource) []change {
 }
 
 // apply brings the accumulators from the sources held to those of now.
-func (r *Rolling) apply(bound *index.Bound, changes []change, now map[string]*heldSource, base *Base, did *Rolled) error {
+func (r *Rolling) apply(changes []change, now map[string]*heldSource, base *Base, did *Rolled) error {
 	cursors := make([]table.Cursor, len(changes))
 	for i, c := range changes {
 		cursors[i] = c.run.Cursor()
@@ -396,7 +396,7 @@ func (r *Rolling) apply(bound *index.Bound, changes []change, now map[string]*he
 	r.held = now
 	r.reorder(appeared, gone)
 	made := r.cover.made
-	if err := r.refold(bound, due, base); err != nil {
+	if err := r.refold(due, base); err != nil {
 		return err
 	}
 	r.cover.prune(now)
@@ -437,19 +437,18 @@ func (r *Rolling) change(m *table.Merger, g uint32, changes []change, span []ext
 	for j, c := range r.cells {
 		whole := true
 		for _, i := range m.Holders() {
-			if changes[i].delta[j] > 0 {
-				if err := c.enter(g, changes[i].slot, m.Cursor(i).Acc(j), changes[i].slot >= span[j].last); err != nil {
+			if ch := &changes[i]; ch.delta[j] > 0 && !same(m, i, j, changes) {
+				if err := c.enter(g, ch.slot, m.Cursor(i).Acc(j), ch.slot >= span[j].last); err != nil {
 					return fmt.Errorf("merge key %x: %w", m.Key(), err)
 				}
 			}
 		}
 		for _, i := range m.Holders() {
-			if changes[i].delta[j] >= 0 || !whole {
-				continue
-			}
-			var err error
-			if whole, err = c.leave(g, changes[i].slot, m.Cursor(i).Acc(j), changes[i].slot < span[j].first); err != nil {
-				return fmt.Errorf("take out of key %x: %w", m.Key(), err)
+			if ch := &changes[i]; ch.delta[j] < 0 && whole && !same(m, i, j, changes) {
+				var err error
+				if whole, err = c.leave(g, ch.slot, m.Cursor(i).Acc(j), ch.slot < span[j].first); err != nil {
+					return fmt.Errorf("take out of key %x: %w", m.Key(), err)
+				}
 			}
 		}
 		if !whole {
@@ -461,6 +460,23 @@ func (r *Rolling) change(m *table.Merger, g uint32, changes []change, span []ext
 		}
 	}
 	return nil
+}
+
+// same says that what source i does to fn j is undone by another: a partition
+// that an object was added to comes as a new slice, and most of its keys are as
+// they were. Where several could pair up, none does.
+func same(m *table.Merger, i, j int, changes []change) bool {
+	other := -1
+	for _, k := range m.Holders() {
+		switch {
+		case k == i || changes[k].slot != changes[i].slot || changes[k].delta[j] == 0:
+		case other >= 0 || changes[k].delta[j] == changes[i].delta[j]:
+			return false
+		default:
+			other = k
+		}
+	}
+	return other >= 0 && bytes.Equal(m.Cursor(i).Acc(j), m.Cursor(other).Acc(j))
 }
 
 // reorder brings order up to date with the keys that appeared, which are in

@@ -105,6 +105,24 @@ type only struct {
 
 func (o only) Acc(f int) []byte { return o.RunCursor.Acc(o.at[f]) }
 
+// merged is the run of all that the runs have.
+func merged(t testing.TB, bound *index.Bound, runs ...*table.Run) *table.Run {
+	t.Helper()
+	var cursors []table.Cursor
+	for _, r := range runs {
+		cursors = append(cursors, r.Cursor())
+	}
+	var out bytes.Buffer
+	if _, err := table.MergeRuns(&out, bound.Shape(), table.Options{}, cursors...); err != nil {
+		t.Fatal(err)
+	}
+	run, err := table.OpenBytes(out.Bytes(), bound.Shape())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
 // baseOf makes a base of the runs.
 func baseOf(t testing.TB, bound *index.Bound, id string, runs ...*table.Run) *window.Base {
 	t.Helper()
@@ -162,7 +180,7 @@ func TestRollingIsFold(t *testing.T) {
 		r := window.NewRolling(window.RollingOptions{Budget: 1 << 30, Granule: time.Minute})
 		r.LookUp(rapid.SampledFrom([]int{0, 40, 1 << 13}).Draw(rt, "lookups"))
 		made := int64(0)
-		make := func(at int) window.Source {
+		part := func(at int) window.Source {
 			made++
 			run := random(t, bound, minute(at), made+rapid.Int64Range(0, 1<<20).Draw(rt, "seed"), rapid.IntRange(0, 2*keys).Draw(rt, "records"), keys)
 			return window.Source{ID: fmt.Sprint(at, "/", made), Start: minute(at), Run: run, All: true, Windowed: true}
@@ -170,23 +188,29 @@ func TestRollingIsFold(t *testing.T) {
 		parts := map[int][]window.Source{}
 		n := 20
 		for at := 1; at <= n; at++ {
-			parts[at] = append(parts[at], make(at))
+			parts[at] = append(parts[at], part(at))
 		}
 		var base *window.Base
 		for step := range 8 {
-			switch rapid.SampledFrom([]string{"next", "next", "next", "jump", "late", "replace", "vanish", "base", "names", "flags", "nothing"}).Draw(rt, "event") {
+			switch rapid.SampledFrom([]string{"next", "next", "next", "jump", "late", "more", "replace", "vanish", "base", "names", "flags", "nothing"}).Draw(rt, "event") {
 			case "next":
 				n++
-				parts[n] = append(parts[n], make(n))
+				parts[n] = append(parts[n], part(n))
 			case "jump":
 				n += rapid.IntRange(2, 9).Draw(rt, "jump")
-				parts[n] = append(parts[n], make(n))
+				parts[n] = append(parts[n], part(n))
 			case "late":
 				at := n - rapid.IntRange(0, 15).Draw(rt, "late")
-				parts[at] = append(parts[at], make(at))
+				parts[at] = append(parts[at], part(at))
+			case "more":
+				if at := n - rapid.IntRange(0, 15).Draw(rt, "more"); len(parts[at]) > 0 {
+					s := part(at)
+					s.Run = merged(t, bound, s.Run, parts[at][0].Run)
+					parts[at][0] = s
+				}
 			case "replace":
 				if at := n - rapid.IntRange(0, 15).Draw(rt, "replaced"); len(parts[at]) > 0 {
-					parts[at][0] = make(at)
+					parts[at][0] = part(at)
 				}
 			case "vanish":
 				if at := n - rapid.IntRange(0, 15).Draw(rt, "vanished"); len(parts[at]) > 0 {
@@ -195,11 +219,11 @@ func TestRollingIsFold(t *testing.T) {
 			case "base":
 				base = nil
 				if rapid.Bool().Draw(rt, "based") {
-					base = baseOf(t, bound, fmt.Sprint("base", step), make(n-9).Run, make(n-8).Run)
+					base = baseOf(t, bound, fmt.Sprint("base", step), part(n-9).Run, part(n-8).Run)
 					based++
 				}
 			case "names":
-				s := make(n - 3)
+				s := part(n - 3)
 				s.All, s.Windowed = false, false
 				parts[n-3] = append(parts[n-3], s)
 			case "flags":
