@@ -75,7 +75,7 @@ func laws() []law {
 	return []law{
 		{"order", checkOrder}, {"split", checkSplit}, {"assoc", checkAssoc}, {"comm", checkComm},
 		{"identity", checkIdentity}, {"roundtrip", checkRoundtrip}, {"stored", checkStored}, {"pure", checkPure},
-		{"class", checkClass}, {"groups", checkGroups}, {"rows", checkRows}, {"strict", checkStrict},
+		{"class", checkClass}, {"leaving", checkLeaving}, {"groups", checkGroups}, {"rows", checkRows}, {"strict", checkStrict},
 		{"extract", checkExtract},
 	}
 }
