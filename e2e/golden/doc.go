@@ -14,8 +14,4 @@
 //     add, and arm64, which fuses unasked. A build that this machine's
 //     processor does not run is run by an emulator (qemu-user); the test's log
 //     says what ran, and the native build must.
-//
-// Data files are compared within an architecture: the Parquet library cuts runs
-// of equal values elsewhere with the vector instructions of amd64 than without.
-// What they hold is compared by every bit.
 package golden

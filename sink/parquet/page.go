@@ -173,13 +173,8 @@ func (p *pager) integers(dst []byte, l *leaf) ([]byte, format.Encoding, error) {
 
 // named appends the numbers of values in the dictionary.
 func (p *pager) named(dst []byte, l *leaf, d *dictionary) ([]byte, format.Encoding, error) {
-	e := rle.Encoding{BitWidth: max(bits.Len32(uint32(d.len()-1)), 1)}
-	out, err := e.EncodeInt32(p.scratch[:0], l.ids)
-	if err != nil {
-		return nil, 0, err
-	}
-	p.scratch = out
-	return append(append(dst, byte(e.BitWidth)), out...), format.RLEDictionary, nil
+	width := max(bits.Len32(uint32(d.len()-1)), 1)
+	return appendIDs(append(dst, byte(width)), l.ids, width), format.RLEDictionary, nil
 }
 
 // text appends byte arrays: by dictionary while the chunk has one, those of a key by what they share with the value before, and others
