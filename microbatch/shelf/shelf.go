@@ -96,7 +96,6 @@ type Shelf struct {
 		untold   map[slice.ID]weak.Pointer[slice.Slice] // nor in the directory, see invariant 4
 		expected map[slice.ID]bool                      // which the bucket may have
 		blind    bool                                   // what is there is not to be used
-		live     map[slice.ID]bool                      // those of the last pane
 	}
 }
 
