@@ -26,6 +26,7 @@ type Step string
 // The steps, in the order of a course.
 const (
 	Cold    Step = "cold"    // the first pane, over a whole window that was never read
+	First   Step = "first"   // one new partition, and what later steps stand on has to be made
 	Steady  Step = "steady"  // one new partition
 	Idle    Step = "idle"    // nothing is new
 	Late    Step = "late"    // one more object in a partition of the window
@@ -34,7 +35,7 @@ const (
 )
 
 // Steps are all of them.
-func Steps() []Step { return []Step{Cold, Steady, Idle, Late, Jump, Restart} }
+func Steps() []Step { return []Step{Cold, First, Steady, Idle, Late, Jump, Restart} }
 
 // Course is a pipeline over a set of events and what it goes through.
 type Course struct {
@@ -42,7 +43,7 @@ type Course struct {
 	Key    string // column
 	Fields []Field
 	Set    events.Set
-	Ticks  int  // steady steps in a row
+	Ticks  int  // steps of one new partition in a row, the first of which is First
 	Jump   bool // whether half a window comes at once
 	Late   int  // index of the partition that gets a late object
 }
@@ -124,8 +125,12 @@ func (r *run) steps(ctx context.Context) error {
 	if err := advance(Cold, r.Set.Window); err != nil {
 		return err
 	}
-	for range r.Ticks {
-		if err := advance(Steady, 1); err != nil {
+	for n := range r.Ticks {
+		s := Steady
+		if n == 0 {
+			s = First
+		}
+		if err := advance(s, 1); err != nil {
 			return err
 		}
 	}

@@ -27,7 +27,7 @@ func TestCourses(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build deltad: %v\n%s", err, out)
 	}
-	const window, ticks, late = 8, 1, 3
+	const window, ticks, late = 8, 2, 3
 	set, err := events.Make(t.Context(), t.TempDir(), events.Shape{Window: window, Further: course.Further(window, ticks, true), Rows: 14_000, Files: 2}, late)
 	if err != nil {
 		t.Fatal(err)

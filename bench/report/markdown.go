@@ -88,8 +88,11 @@ func (r Result) ratios(b *strings.Builder) {
 }
 
 func (c Course) table(b *strings.Builder) {
-	fmt.Fprintf(b, "### %s\n\n%d partitions of %s rows in %s; CPU and wall: least and median.\n\n", c.Name, c.Window, thousands(c.Rows), plural(c.Objects, "object"))
-	b.WriteString("| step | n | deltad: CPU s | wall s | peak memory | requests | read | written | DuckDB: CPU s | wall s | peak memory | ratio |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(b, "### %s\n\n%d partitions of %s rows in %s; CPU and wall: least and median.", c.Name, c.Window, thousands(c.Rows), plural(c.Objects, "object"))
+	if c.Source != "" {
+		fmt.Fprintf(b, " Of a run at commit %s.", c.Source)
+	}
+	b.WriteString("\n\n| step | n | deltad: CPU s | wall s | peak memory | requests | read | written | DuckDB: CPU s | wall s | peak memory | ratio |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, s := range course.Steps() {
 		f := c.step(s)
 		if f.none() {

@@ -37,6 +37,7 @@ type Machine struct {
 // Course is a course and its samples over all repetitions.
 type Course struct {
 	Name    string
+	Source  string // as Result's, where it is another
 	Window  int
 	Rows    int
 	Objects int

@@ -72,16 +72,22 @@ func (o options) result(ctx context.Context, only *regexp.Regexp) (r report.Resu
 }
 
 // join puts together what several runs measured, each of some courses. The
-// last of them says when and at which commit.
+// last of them says when and where; courses of other commits say so.
 func join(paths []string) (r report.Result, err error) {
 	for _, path := range paths {
 		var one report.Result
 		if err := decode(path, &one); err != nil {
 			return r, err
 		}
+		for i := range one.Courses {
+			one.Courses[i].Source = one.Source
+		}
 		one.Courses, one.Shares = append(r.Courses, one.Courses...), append(r.Shares, one.Shares...)
-		if r = one; len(r.Freshness) > 0 {
-			return r, fmt.Errorf("read %s: freshness has a file of its own", path)
+		r = one
+	}
+	for i := range r.Courses {
+		if r.Courses[i].Source == r.Source {
+			r.Courses[i].Source = ""
 		}
 	}
 	return r, nil
