@@ -109,6 +109,7 @@ func BenchmarkFold(b *testing.B) {
 	}
 	b.Run("rolling", func(b *testing.B) {
 		var did window.Rolled
+		held := 0.0
 		for b.Loop() {
 			b.StopTimer()
 			r := window.NewRolling(window.RollingOptions{Budget: 1 << 30, Granule: minute(1).Sub(minute(0))})
@@ -124,7 +125,9 @@ func BenchmarkFold(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+			held = float64(r.Bytes()) / float64(r.Keys())
 		}
+		b.ReportMetric(held, "B/key")
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*(moves-1)), "ns/move")
 		b.ReportMetric(float64(did.Rows), "rows/move")
 		b.ReportMetric(float64(did.Refolded), "refolds/move")

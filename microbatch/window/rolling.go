@@ -98,6 +98,9 @@ func (r *Rolling) Bytes() int64 {
 	return n
 }
 
+// Keys is how many keys the window has.
+func (r *Rolling) Keys() int { return len(r.order) }
+
 // Fold is FoldSampled, at the cost of what changed since the last call.
 func (r *Rolling) Fold(bound *index.Bound, sources []Source, base *Base, n time.Time, sampler *Sampler, emit func(Documents) error) (Rolled, error) {
 	now, rows, ok := r.sources(bound, sources, base, n)
