@@ -130,10 +130,10 @@ func (s *Spool) keep(b []byte) {
 }
 
 // Grow says that n more bytes come soon: where they have room in memory, it is
-// made at once and not little by little.
+// reserved at once and not little by little.
 func (s *Spool) Grow(n int) {
 	if s.err == nil && s.file == nil && s.room(n) {
-		s.mem = slices.Grow(s.mem, n)
+		s.mem = slices.Grow(s.mem, n/chunk+1)
 	}
 }
 

@@ -187,3 +187,20 @@ func TestGrowIsNoMoreThanAWord(t *testing.T) {
 		}
 	}
 }
+
+// TestGrowTakesWhatIsAnnounced: bytes, not so many blocks.
+func TestGrowTakesWhatIsAnnounced(t *testing.T) {
+	const announced = 8 << 20
+	s := spool.New(t.TempDir(), spool.NewBudget(2*announced))
+	defer s.Abort()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s.Grow(announced)
+	if _, err := s.Write(make([]byte, announced)); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 3*announced {
+		t.Errorf("%d bytes were allocated for %d", took, announced)
+	}
+}
