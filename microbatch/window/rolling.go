@@ -187,10 +187,11 @@ func (r *Rolling) bring(bound *index.Bound, now map[string]*heldSource, rows int
 }
 
 // typesOf names all that accumulators and documents depend on beside the
-// program: a column of another type may have accumulators of the same TypeID.
+// program: a column of another type may have accumulators of the same TypeID,
+// and one that only a filter reads is in the record order all the same.
 func typesOf(bound *index.Bound) string {
 	shape := bound.Shape()
-	name := fmt.Sprint(shape.Keys, bound.Schema())
+	name := fmt.Sprint(shape.Keys, bound.Schema(), bound.Signature().Types)
 	for _, fn := range shape.Fns {
 		name += fmt.Sprint(fn.TypeID(), fn.Args(), fn.Output())
 	}
