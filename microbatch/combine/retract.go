@@ -117,7 +117,13 @@ type Selector interface {
 	// Prefer compares two accumulators, neither the identity: it is negative
 	// where a merge keeps a, positive where it keeps b, 0 where they are equal.
 	Prefer(a, b []byte) int
+	// Follows says that what comes later in time is preferred: what is kept is
+	// then as good as always the last that is left.
+	Follows() bool
 }
+
+// Follows implements Selector.
+func (f *extremeFn) Follows() bool { return false }
 
 // Prefer implements Selector.
 func (f *extremeFn) Prefer(a, b []byte) int {
@@ -127,6 +133,9 @@ func (f *extremeFn) Prefer(a, b []byte) int {
 	return bytes.Compare(a, b)
 }
 
+// Follows implements Selector.
+func (f *rankedFn) Follows() bool { return f.newest }
+
 // Prefer implements Selector.
 func (f *rankedFn) Prefer(a, b []byte) int {
 	if f.newest {
@@ -134,6 +143,9 @@ func (f *rankedFn) Prefer(a, b []byte) int {
 	}
 	return compareRanked(a, b)
 }
+
+// Follows implements Selector.
+func (f *argFn) Follows() bool { return false }
 
 // Prefer implements Selector.
 func (f *argFn) Prefer(a, b []byte) int {
@@ -145,6 +157,9 @@ func (f *argFn) Prefer(a, b []byte) int {
 	}
 	return 1
 }
+
+// Follows implements Selector.
+func (f *boolFn) Follows() bool { return false }
 
 // Prefer implements Selector.
 func (f *boolFn) Prefer(a, b []byte) int {

@@ -17,7 +17,7 @@ type cell struct {
 	retract combine.Retractor // nil unless the fn selects
 	clear   combine.Clearer   // nil unless the column can
 	inside  []uint32          // by group, its group in the column plus one; unused with clear
-	ladder  *ladder           // nil unless the fn selects and its column can clear
+	ladder  *ladder           // nil unless the fn selects otherwise than by time
 	acc     []byte            // scratch
 }
 
@@ -28,7 +28,7 @@ func newCell(fn combine.Fn, based bool) *cell {
 	c.inverse, _ = c.column.(combine.Inverter)
 	c.retract, _ = c.column.(combine.Retractor)
 	c.clear, _ = c.column.(combine.Clearer)
-	if s, ok := fn.(combine.Selector); ok && c.clear != nil && !based {
+	if s, ok := fn.(combine.Selector); ok && c.clear != nil && !based && !s.Follows() {
 		c.ladder = &ladder{compare: s.Prefer}
 	}
 	return c
