@@ -69,7 +69,8 @@ func (l *ladder) push(g uint32, slot int64, acc []byte, newest bool) bool {
 	if at < len(list) && list[at].slot > slot && l.compare(l.acc(list[at]), acc) <= 0 {
 		return false // a later one is no worse
 	}
-	if at < len(list) && list[at].slot == slot {
+	stands := at < len(list) && list[at].slot == slot // it takes the place of a rung
+	if stands {
 		if l.compare(l.acc(list[at]), acc) < 0 {
 			return false
 		}
@@ -80,7 +81,7 @@ func (l *ladder) push(g uint32, slot int64, acc []byte, newest bool) bool {
 	for beaten > 0 && l.compare(acc, l.acc(list[beaten-1])) <= 0 {
 		beaten--
 	}
-	if beaten == at && at == len(list) && (l.cut[g] || len(list) == rungs) {
+	if !stands && beaten == at && at == len(list) && (l.cut[g] || len(list) == rungs) {
 		l.cut[g] = true // it is worse than the last
 		return false
 	}

@@ -1,0 +1,145 @@
+package window
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// held is an accumulator that a brute-force ladder has.
+type held struct {
+	slot int64
+	acc  string
+}
+
+// least is the winner of a list.
+func least(list []held) []byte {
+	var out []byte
+	for _, h := range list {
+		if out == nil || h.acc < string(out) {
+			out = []byte(h.acc)
+		}
+	}
+	return out
+}
+
+// TestLadderIsAList: whatever enters, in whatever order of slots, and whatever
+// leaves, the first rung is the least of all that is there, or the ladder says
+// that it does not know. What it is told about newest and oldest is true.
+func TestLadderIsAList(t *testing.T) {
+	anew, rolled, cut := 0, 0, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		l := &ladder{compare: bytes.Compare}
+		groups := rapid.IntRange(1, 3).Draw(rt, "groups")
+		l.grow(groups)
+		lists := make([][]held, groups)
+		values := rapid.SampledFrom([]int{2, 9, 60}).Draw(rt, "values")
+		now := rapid.Int64Range(-20, 20).Draw(rt, "now")
+		check := func(g int, what string) {
+			if got, want := l.first(uint32(g)), least(lists[g]); !bytes.Equal(got, want) {
+				rt.Fatalf("%s: group %d has %q, want %q of %v; %v", what, g, got, want, lists[g], l.of(uint32(g)))
+			}
+		}
+		for range rapid.IntRange(1, 1500).Draw(rt, "steps") {
+			g := rapid.IntRange(0, groups-1).Draw(rt, "group")
+			last := int64(-1 << 40)
+			for _, list := range lists {
+				for _, h := range list {
+					last = max(last, h.slot)
+				}
+			}
+			switch rapid.SampledFrom([]string{"next", "next", "next", "same", "late", "slide", "slide", "vanish", "replace", "replace", "fold", "clear"}).Draw(rt, "event") {
+			case "next", "same", "late":
+				slot := now
+				switch rapid.SampledFrom([]int{0, 1, 2}).Draw(rt, "slot") {
+				case 0:
+					now++
+					slot = now
+				case 1:
+					slot -= rapid.Int64Range(0, 12).Draw(rt, "back")
+				}
+				h := held{slot, fmt.Sprintf("%03d", rapid.IntRange(0, values).Draw(rt, "value"))}
+				before := least(lists[g])
+				lists[g] = append(lists[g], h)
+				if changed := l.push(uint32(g), slot, []byte(h.acc), slot >= last); !changed && !bytes.Equal(before, least(lists[g])) {
+					rt.Fatalf("push of %v changed the winner of %v unsaid", h, lists[g])
+				}
+				check(g, "push")
+			case "slide":
+				// The oldest slot leaves every group.
+				oldest := int64(1 << 40)
+				for _, list := range lists {
+					for _, h := range list {
+						oldest = min(oldest, h.slot)
+					}
+				}
+				for g := range lists {
+					whole := true
+					for _, h := range lists[g] {
+						if h.slot == oldest && whole {
+							before := l.first(uint32(g))
+							var changed bool
+							if whole, changed = l.drop(uint32(g), oldest, []byte(h.acc), true); whole && !changed && !bytes.Equal(before, l.first(uint32(g))) {
+								rt.Fatalf("drop of %v changed the winner unsaid", h)
+							}
+						}
+					}
+					lists[g] = slices.DeleteFunc(lists[g], func(h held) bool { return h.slot == oldest })
+					if !whole {
+						anew++
+						l.set(uint32(g), least(lists[g]))
+					} else {
+						rolled++
+					}
+					check(g, "slide")
+				}
+			case "vanish":
+				if len(lists[g]) == 0 {
+					continue
+				}
+				i := rapid.IntRange(0, len(lists[g])-1).Draw(rt, "which")
+				h := lists[g][i]
+				lists[g] = slices.Delete(lists[g], i, i+1)
+				if whole, _ := l.drop(uint32(g), h.slot, []byte(h.acc), false); !whole {
+					anew++
+					l.set(uint32(g), least(lists[g]))
+				}
+				check(g, "vanish")
+			case "replace":
+				// A partition that an object was added to: what enters comes first.
+				if len(lists[g]) == 0 {
+					continue
+				}
+				i := rapid.IntRange(0, len(lists[g])-1).Draw(rt, "which")
+				was, is := lists[g][i], held{lists[g][i].slot, fmt.Sprintf("%03d", rapid.IntRange(0, values).Draw(rt, "value"))}
+				l.push(uint32(g), is.slot, []byte(is.acc), is.slot >= last)
+				lists[g] = append(lists[g], is)
+				check(g, "enter")
+				lists[g] = slices.Delete(lists[g], i, i+1)
+				if whole, _ := l.drop(uint32(g), was.slot, []byte(was.acc), false); !whole {
+					anew++
+					l.set(uint32(g), least(lists[g]))
+				}
+				check(g, "replace")
+			case "fold":
+				l.set(uint32(g), least(lists[g]))
+				check(g, "fold")
+			case "clear":
+				l.clear(uint32(g))
+				lists[g] = nil
+			}
+			if l.cut[g] {
+				cut++
+			}
+			if rapid.IntRange(0, 9).Draw(rt, "compact") == 0 {
+				l.compact()
+			}
+		}
+	})
+	if anew == 0 || rolled == 0 || cut == 0 {
+		t.Errorf("%d folded anew, %d rolled, %d cut: the test is too tame", anew, rolled, cut)
+	}
+}
