@@ -11,6 +11,7 @@ type shortlists struct {
 	// are the same bytes.
 	compare func(a, b entry) int
 	of      [][]place
+	held    int64 // bytes of the lists in of
 	arena   []byte
 	dead    int
 }
@@ -29,15 +30,10 @@ type place struct {
 
 func (s *shortlists) Len() int   { return len(s.of) }
 func (s *shortlists) Grow(n int) { s.of = grow(s.of, n) }
-func (s *shortlists) Reset()     { s.of, s.arena, s.dead = s.of[:0], s.arena[:0], 0 }
+func (s *shortlists) Reset()     { s.of, s.held, s.arena, s.dead = s.of[:0], 0, s.arena[:0], 0 }
 
-func (s *shortlists) Bytes() int64 {
-	n := int64(24*cap(s.of) + cap(s.arena))
-	for _, l := range s.of {
-		n += int64(16 * cap(l))
-	}
-	return n
-}
+// Bytes is asked for often: it must not look at every group.
+func (s *shortlists) Bytes() int64 { return int64(24*cap(s.of)+cap(s.arena)) + s.held }
 
 func (s *shortlists) at(p place) entry {
 	return entry{b: s.arena[p.off : p.off+int(p.size) : p.off+int(p.size)], split: int(p.split)}
@@ -66,7 +62,9 @@ func (s *shortlists) insert(g uint32, e entry) {
 	}
 	p := place{off: len(s.arena), size: uint32(len(e.b)), split: uint32(e.split)}
 	s.arena = append(s.arena, e.b...)
-	s.of[g] = slices.Insert(l, i, p)
+	had := cap(l)
+	l = slices.Insert(l, i, p)
+	s.of[g], s.held = l, s.held+16*int64(cap(l)-had)
 	if s.dead > 64<<10 && s.dead > len(s.arena)/2 {
 		s.compact()
 	}
