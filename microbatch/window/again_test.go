@@ -3,9 +3,11 @@ package window_test
 import (
 	"bytes"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
@@ -14,10 +16,9 @@ import (
 	"github.com/deltad/deltad/microbatch/window"
 )
 
-// TestTheOldestRungIsBeatenInItsOwnPartition: of five values, each worse than
-// the one before, the fifth is not kept. When the first three have left, the
-// fourth is the only one that is known; then its partition gets a better one.
-func TestTheOldestRungIsBeatenInItsOwnPartition(t *testing.T) {
+// most is an index of one field, the greatest v.
+func most(t *testing.T) *index.Bound {
+	t.Helper()
 	program, err := index.Compile(index.Spec{Key: []string{"k"}, Fields: []index.FieldSpec{{Name: "most", Fn: "max", Args: []string{"v"}}}}, combine.Builtins())
 	if err != nil {
 		t.Fatal(err)
@@ -26,49 +27,49 @@ func TestTheOldestRungIsBeatenInItsOwnPartition(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := func(at int, v int64) window.Source {
-		tab := table.New(bound.Shape())
-		lifter, err := bound.NewLifter(tab, minute(at))
-		if err != nil {
-			t.Fatal(err)
-		}
-		batch := &column.Batch{Len: 1, Columns: []*column.Vector{column.New(column.Of(column.String)), column.New(column.Of(column.Int64))}}
-		batch.Columns[0].AppendString("k")
+	return bound
+}
+
+// one is a source of one record for each of so many keys.
+func one(t *testing.T, bound *index.Bound, at, keys int, v int64) window.Source {
+	t.Helper()
+	tab := table.New(bound.Shape())
+	lifter, err := bound.NewLifter(tab, minute(at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := &column.Batch{Len: keys, Columns: []*column.Vector{column.New(column.Of(column.String)), column.New(column.Of(column.Int64))}}
+	for k := range keys {
+		batch.Columns[0].AppendString(fmt.Sprint("k", k))
 		batch.Columns[1].AppendInt(v)
-		if _, err := lifter.Add(batch, 0); err != nil {
-			t.Fatal(err)
-		}
-		var out bytes.Buffer
-		if _, err := tab.WriteRun(&out, table.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		run, err := table.OpenBytes(out.Bytes(), bound.Shape())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return window.Source{ID: fmt.Sprint(at, "/", v), Start: minute(at), Run: run, All: true, Windowed: true}
 	}
-	r := window.NewRolling(window.RollingOptions{Budget: 1 << 30, Granule: time.Minute})
-	var sources []window.Source
-	for at := 1; at <= 12; at++ {
-		sources = append(sources, source(at, int64(100-at)))
+	if _, err := lifter.Add(batch, 0); err != nil {
+		t.Fatal(err)
 	}
-	for step, change := range []func(){
-		func() {},
-		func() { sources = sources[1:] },
-		func() { sources = sources[1:] },
-		func() { sources = sources[1:] },
-		func() { sources[0] = source(4, 98) },
-	} {
+	var out bytes.Buffer
+	if _, err := tab.WriteRun(&out, table.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	run, err := table.OpenBytes(out.Bytes(), bound.Shape())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return window.Source{ID: fmt.Sprint(at, "/", v), Start: minute(at), Run: run, All: true, Windowed: true}
+}
+
+// foldsAlike folds the sources that each change leaves, kept and from nothing.
+func foldsAlike(t *testing.T, bound *index.Bound, r *window.Rolling, sources *[]window.Source, changes ...func()) {
+	t.Helper()
+	for step, change := range changes {
 		change()
 		want, err := pane(func(emit func(window.Documents) error) error {
-			return window.Fold(bound, sources, nil, minute(12), emit)
+			return window.Fold(bound, *sources, nil, minute(12), emit)
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		got, err := pane(func(emit func(window.Documents) error) error {
-			_, err := r.Fold(bound, sources, nil, minute(12), nil, emit)
+			_, err := r.Fold(bound, *sources, nil, minute(12), nil, emit)
 			return err
 		})
 		if err != nil {
@@ -78,4 +79,86 @@ func TestTheOldestRungIsBeatenInItsOwnPartition(t *testing.T) {
 			t.Fatalf("step %d: %s, want %s", step, got, want)
 		}
 	}
+}
+
+// TestTheOldestRungIsBeatenInItsOwnPartition: of five values, each worse than
+// the one before, the fifth is not kept. When the first three have left, the
+// fourth is the only one that is known; then its partition gets a better one.
+func TestTheOldestRungIsBeatenInItsOwnPartition(t *testing.T) {
+	bound := most(t)
+	r := window.NewRolling(window.RollingOptions{Budget: 1 << 30, Granule: time.Minute})
+	var sources []window.Source
+	for at := 1; at <= 12; at++ {
+		sources = append(sources, one(t, bound, at, 1, int64(100-at)))
+	}
+	leave := func() { sources = sources[1:] }
+	foldsAlike(t, bound, r, &sources, func() {}, leave, leave, leave, func() { sources[0] = one(t, bound, 4, 1, 98) })
+}
+
+// TestWhatBeginsToFeedEntersInItsTurn: a source that was there and only begins
+// to feed a field is later than one that is new, and not kept; the new one must
+// not be taken for the last.
+func TestWhatBeginsToFeedEntersInItsTurn(t *testing.T) {
+	bound := most(t)
+	r := window.NewRolling(window.RollingOptions{Budget: 1 << 30, Granule: time.Minute})
+	var sources []window.Source
+	for at, v := range []int64{100, 90, 80, 70} {
+		sources = append(sources, one(t, bound, at+1, 1, v))
+	}
+	for at := -20; at < 0; at++ { // that feed nothing, so that there is little to change
+		s := one(t, bound, at, 9, 0)
+		s.All = false
+		sources = append(sources, s)
+	}
+	last := one(t, bound, 10, 1, 50)
+	last.All = false
+	leave := func() { sources = sources[1:] }
+	foldsAlike(t, bound, r, &sources,
+		func() { sources = append(sources, last) },
+		func() { sources[len(sources)-1].All = true; sources = append(sources, one(t, bound, 5, 1, 75)) },
+		leave, leave, leave, leave, func() {
+			sources = slices.DeleteFunc(sources, func(s window.Source) bool { return s.Start.Equal(minute(5)) })
+		},
+	)
+}
+
+// TestNodesKeepNoSlices: a slice that is opened anew for every run is not kept
+// by the nodes that were made of it.
+func TestNodesKeepNoSlices(t *testing.T) {
+	bound := most(t)
+	r := window.NewRolling(window.RollingOptions{Budget: 1 << 30, Granule: time.Minute})
+	r.LookUp(0)
+	var former []weak.Pointer[table.Run]
+	nodes := int64(0)
+	for step := range 3 {
+		var sources []window.Source
+		for at := 1; at <= 20; at++ {
+			// The winner of all vanishes: it is folded anew, over nodes.
+			if v := int64(at * 37 % 20); at != 7 || step == 0 {
+				sources = append(sources, one(t, bound, at, 3, v))
+			}
+		}
+		if step == 1 { // when the nodes are made
+			for _, s := range sources {
+				former = append(former, weak.Make(s.Run))
+			}
+		}
+		did, err := r.Fold(bound, sources, nil, minute(20), nil, func(window.Documents) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes += did.Nodes
+	}
+	runtime.GC()
+	runtime.GC()
+	kept := 0
+	for _, run := range former {
+		if run.Value() != nil {
+			kept++
+		}
+	}
+	if kept > 0 || nodes == 0 {
+		t.Errorf("%d runs of a former fold are kept, %d nodes made", kept, nodes)
+	}
+	runtime.KeepAlive(r)
 }

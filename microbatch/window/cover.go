@@ -32,9 +32,10 @@ type cover struct {
 
 type nodeID [sha256.Size]byte
 
+// block is a node and the sources in it; their runs may go before it does.
 type block struct {
-	run    *table.Run
-	leaves []part
+	run *table.Run
+	ids []string
 }
 
 // part is a source as the tree sees it.
@@ -123,7 +124,11 @@ func (t *cover) within(level int, first int64, leaves []part) ([]table.Cursor, e
 	if err != nil {
 		return nil, fmt.Errorf("merge %d slices from %s: %w", len(leaves), time.Unix(first*int64(t.granule/time.Second), 0).UTC().Format(time.RFC3339), err)
 	}
-	t.nodes[id] = &block{run, leaves}
+	ids := make([]string, len(leaves))
+	for i, l := range leaves {
+		ids[i] = l.id
+	}
+	t.nodes[id] = &block{run, ids}
 	t.made++
 	return []table.Cursor{run.Cursor()}, nil
 }
@@ -144,7 +149,7 @@ func (t *cover) merge(parts []table.Cursor) (*table.Run, error) {
 // prune drops the nodes that no cover of the sources can have.
 func (t *cover) prune(sources map[string]*heldSource) {
 	maps.DeleteFunc(t.nodes, func(_ nodeID, b *block) bool {
-		return slices.ContainsFunc(b.leaves, func(l part) bool { return sources[l.id] == nil })
+		return slices.ContainsFunc(b.ids, func(id string) bool { return sources[id] == nil })
 	})
 }
 

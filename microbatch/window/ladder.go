@@ -28,9 +28,17 @@ const rungs = 4
 // rung is an accumulator and the slot of its partition.
 type rung struct {
 	slot int64
-	off  uint32
-	size uint32
+	at   uint64 // in the arena: the offset, then in sizeBits the size
 }
+
+// sizeBits has room for any accumulator that a run may have, and leaves the
+// offset more than there is memory.
+const sizeBits = 26
+
+func rungAt(slot int64, off, size int) rung { return rung{slot, uint64(off)<<sizeBits | uint64(size)} }
+
+func (r rung) off() int  { return int(r.at >> sizeBits) }
+func (r rung) size() int { return int(r.at & (1<<sizeBits - 1)) }
 
 // nowhere is the slot of an accumulator whose partition is not known.
 const nowhere = math.MinInt64
@@ -48,7 +56,7 @@ func (l *ladder) bytes() int64 {
 
 func (l *ladder) of(g uint32) []rung { return l.at[int(g)*rungs : int(g)*rungs+int(l.n[g])] }
 
-func (l *ladder) acc(r rung) []byte { return l.arena[r.off : r.off+r.size] }
+func (l *ladder) acc(r rung) []byte { return l.arena[r.off() : r.off()+r.size()] }
 
 // first is the winner, nil for none.
 func (l *ladder) first(g uint32) []byte {
@@ -97,7 +105,7 @@ func (l *ladder) push(g uint32, slot int64, acc []byte, newest bool) bool {
 
 func (l *ladder) remove(g uint32, i int) {
 	list := l.of(g)
-	l.dead += int(list[i].size)
+	l.dead += list[i].size()
 	copy(list[i:], list[i+1:])
 	l.n[g]--
 }
@@ -110,7 +118,7 @@ func (l *ladder) insert(g uint32, i int, slot int64, acc []byte) {
 	l.n[g]++
 	list := l.of(g)
 	copy(list[i+1:], list[i:])
-	list[i] = rung{slot: slot, off: uint32(len(l.arena)), size: uint32(len(acc))}
+	list[i] = rungAt(slot, len(l.arena), len(acc))
 	l.arena = append(l.arena, acc...)
 	if l.dead > 1<<20 && l.dead > len(l.arena)/2 {
 		l.compact()
@@ -122,16 +130,13 @@ func (l *ladder) compact() {
 	for g := range l.n {
 		list := l.of(uint32(g))
 		for i := range list {
-			off := uint32(len(live))
+			off := len(live)
 			live = append(live, l.acc(list[i])...)
-			list[i].off = off
+			list[i] = rungAt(list[i].slot, off, list[i].size())
 		}
 	}
 	l.arena, l.dead = live, 0
 }
-
-// full says that the arena cannot take much more.
-func (l *ladder) full() bool { return len(l.arena) > math.MaxUint32/2 }
 
 // drop takes the accumulator of a slot out. oldest says that nothing is left of
 // this slot and those before it. whole is false where the key must be folded
@@ -164,7 +169,7 @@ func (l *ladder) set(g uint32, acc []byte) {
 
 func (l *ladder) clear(g uint32) {
 	for _, r := range l.of(g) {
-		l.dead += int(r.size)
+		l.dead += r.size()
 	}
 	l.n[g], l.cut[g] = 0, false
 }

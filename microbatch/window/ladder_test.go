@@ -143,3 +143,14 @@ func TestLadderIsAList(t *testing.T) {
 		t.Errorf("%d folded anew, %d rolled, %d cut: the test is too tame", anew, rolled, cut)
 	}
 }
+
+// TestARungReachesBeyondFourGigabytes: a window's accumulators may take more.
+func TestARungReachesBeyondFourGigabytes(t *testing.T) {
+	for _, off := range []int{0, 1, 1<<32 - 1, 1 << 32, 100 << 30} {
+		for _, size := range []int{0, 1, 1 << 25} { // the most that a run has
+			if r := rungAt(-7, off, size); r.off() != off || r.size() != size || r.slot != -7 {
+				t.Errorf("%d bytes at %d are %d at %d", size, off, r.size(), r.off())
+			}
+		}
+	}
+}

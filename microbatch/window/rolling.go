@@ -2,6 +2,7 @@ package window
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -121,15 +122,10 @@ func (r *Rolling) Fold(bound *index.Bound, sources []Source, base *Base, n time.
 	if err := r.emit(bound, base, sampler, emit); err != nil {
 		return did, err
 	}
-	if r.crowded() || r.Bytes() > 2*r.full+1<<20 || r.keys.Len() > 2*len(r.order)+1<<16 {
+	if r.Bytes() > 2*r.full+1<<20 || r.keys.Len() > 2*len(r.order)+1<<16 {
 		r.release() // what groups and columns left behind
 	}
 	return did, nil
-}
-
-// crowded says that a ladder has no room left.
-func (r *Rolling) crowded() bool {
-	return slices.ContainsFunc(r.cells, func(c *cell) bool { return c.ladder != nil && c.ladder.full() })
 }
 
 // release forgets the window, and not that it was too large.
@@ -352,6 +348,8 @@ func (r *Rolling) changes(now map[string]*heldSource) []change {
 			one(nil, s)
 		}
 	}
+	// What enters must do so in the order of time, see cell.enter.
+	slices.SortStableFunc(out, func(a, b change) int { return cmp.Compare(a.slot, b.slot) })
 	return out
 }
 

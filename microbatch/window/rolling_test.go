@@ -227,8 +227,10 @@ func TestRollingIsFold(t *testing.T) {
 				s.All, s.Windowed = false, false
 				parts[n-3] = append(parts[n-3], s)
 			case "flags":
-				for _, s := range parts[n-rapid.IntRange(0, 15).Draw(rt, "flagged")] {
-					s.All, s.Read = rapid.Bool().Draw(rt, "all"), rapid.Bool().Draw(rt, "read")
+				at := n - rapid.IntRange(0, 15).Draw(rt, "flagged")
+				for i := range parts[at] {
+					s := &parts[at][i]
+					s.All, s.Windowed, s.Read = rapid.Bool().Draw(rt, "all"), rapid.Bool().Draw(rt, "windowed"), rapid.Bool().Draw(rt, "read")
 				}
 			}
 			var sources []window.Source
