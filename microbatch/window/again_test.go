@@ -3,6 +3,7 @@ package window_test
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/index"
+	"github.com/deltad/deltad/microbatch/spool"
 	"github.com/deltad/deltad/microbatch/table"
 	"github.com/deltad/deltad/microbatch/window"
 )
@@ -161,4 +163,22 @@ func TestNodesKeepNoSlices(t *testing.T) {
 		t.Errorf("%d runs of a former fold are kept, %d nodes made", kept, nodes)
 	}
 	runtime.KeepAlive(r)
+}
+
+// TestAWindowIsFoldedWithoutRoomForNodes: nodes save time. Where there is
+// neither memory nor disk for them the fold does without.
+func TestAWindowIsFoldedWithoutRoomForNodes(t *testing.T) {
+	bound := most(t)
+	r := window.NewRolling(window.RollingOptions{
+		Budget: 1 << 30, Granule: time.Minute, Dir: filepath.Join(t.TempDir(), "missing"), Memory: spool.NewBudget(0),
+	})
+	r.LookUp(0)
+	var sources []window.Source
+	for at := 1; at <= 20; at++ {
+		sources = append(sources, one(t, bound, at, 3, int64(at*37%20)))
+	}
+	foldsAlike(t, bound, r, &sources, func() {}, func() { sources = slices.Delete(sources, 6, 7) })
+	if did, err := r.Fold(bound, slices.Delete(slices.Clone(sources), 12, 13), nil, minute(12), nil, func(window.Documents) error { return nil }); err != nil || did.Complete || did.Nodes > 0 {
+		t.Errorf("%+v, %v: want a fold that went on, without nodes", did, err)
+	}
 }

@@ -3,6 +3,7 @@ package window
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,7 +28,8 @@ type cover struct {
 	dir     string
 	memory  *spool.Budget
 	nodes   map[nodeID]*block
-	made    int // nodes, ever
+	made    int  // nodes, ever
+	noRoom  bool // for nodes: the leaves serve as well
 }
 
 type nodeID [sha256.Size]byte
@@ -106,6 +108,9 @@ func (t *cover) within(level int, first int64, leaves []part) ([]table.Cursor, e
 	if n := t.nodes[id]; n != nil {
 		return []table.Cursor{n.run.Cursor()}, nil
 	}
+	if t.noRoom {
+		return t.within(0, first, leaves)
+	}
 	var parts []table.Cursor
 	width := int64(1)
 	for range level - 1 {
@@ -121,6 +126,10 @@ func (t *cover) within(level int, first int64, leaves []part) ([]table.Cursor, e
 		parts, rest = append(parts, c...), rest[n:]
 	}
 	run, err := t.merge(parts)
+	if errors.Is(err, errNoRoom) {
+		t.noRoom = true
+		return t.within(0, first, leaves)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("merge %d slices from %s: %w", len(leaves), time.Unix(first*int64(t.granule/time.Second), 0).UTC().Format(time.RFC3339), err)
 	}
@@ -134,16 +143,34 @@ func (t *cover) within(level int, first int64, leaves []part) ([]table.Cursor, e
 }
 
 func (t *cover) merge(parts []table.Cursor) (*table.Run, error) {
-	out := spool.New(t.dir, t.memory)
+	out := &room{Spool: spool.New(t.dir, t.memory)}
 	if _, err := table.MergeRuns(out, t.shape, table.Options{}, parts...); err != nil {
 		out.Abort()
+		if out.err != nil {
+			return nil, errNoRoom
+		}
 		return nil, err
 	}
 	data, err := out.Seal()
 	if err != nil {
-		return nil, err
+		return nil, errNoRoom
 	}
 	return table.Open(data, data.Size(), t.shape)
+}
+
+// errNoRoom says that a node could not be written, to memory or to a file.
+var errNoRoom = errors.New("no room for a node")
+
+// room remembers whether its spool failed.
+type room struct {
+	*spool.Spool
+	err error
+}
+
+// Write implements io.Writer.
+func (r *room) Write(b []byte) (n int, err error) {
+	n, r.err = r.Spool.Write(b)
+	return n, r.err
 }
 
 // prune drops the nodes that no cover of the sources can have.

@@ -20,6 +20,7 @@ func (r *Rolling) refold(due *refolds, base *Base) error {
 	if due.n == 0 {
 		return nil
 	}
+	r.cover.noRoom = false
 	list := sorted(r.held)
 	classes := map[string][]int{}
 	var names []string
