@@ -33,11 +33,15 @@ func (x Index) validate(ps *Problems, path string, granule time.Duration, fns Fn
 	}
 }
 
+// isExpr says that what a combine fn reads is computed from the record.
+func isExpr(arg string) bool { return strings.HasPrefix(arg, "=") }
+
 // validColumns checks names of columns, or paths of nested ones, each once.
 func validColumns(ps *Problems, path string, columns []string) {
 	for i, c := range columns {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		switch {
+		case isExpr(c):
 		case c == "" || slices.Contains(strings.Split(c, "."), ""):
 			ps.add(at, "must be a column name or a path such as offer.price", fmt.Sprintf("%q", c))
 		case slices.Contains(columns[:i], c):
@@ -86,7 +90,7 @@ func (f Field) validate(ps *Problems, path string, granule time.Duration, fns Fn
 			ps.add(join(path, f.Fn), `must have "*" alone or columns`, strings.Join(f.Columns, ", "))
 		}
 		if len(f.Columns) == 1 {
-			if c := f.Columns[0]; slices.Contains(strings.Split(c, "."), "") {
+			if c := f.Columns[0]; !isExpr(c) && slices.Contains(strings.Split(c, "."), "") {
 				ps.add(join(path, f.Fn), "must be a column name or a path such as offer.price", fmt.Sprintf("%q", c))
 			}
 			return

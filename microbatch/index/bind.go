@@ -49,7 +49,7 @@ func (p *Program) Bind(types []column.Type) (*Bound, error) {
 			b.schema = append(b.schema, column.Field{Name: f.Name, Type: t})
 			continue
 		}
-		fn, err := b.build(f.FieldSpec)
+		fn, err := b.build(f.FieldSpec, f.args, f.collect.args)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("index.fields.%s: %w", f.Name, err))
 			continue
@@ -82,16 +82,21 @@ func keyType(t column.Type) column.Type {
 	return t
 }
 
-func (b *Bound) build(f FieldSpec) (combine.Fn, error) {
+// build makes the fn of a field; exprs are its computed arguments, subs those
+// of the sub-fields of a collect.
+func (b *Bound) build(f FieldSpec, exprs []*expression, subs [][]*expression) (combine.Fn, error) {
 	params := combine.Params{Options: f.Params}
-	args := b.argTypes(f)
+	args, err := b.argTypes(f, exprs)
+	if err != nil {
+		return nil, err
+	}
 	if f.Fn == collectFn {
 		params.By, params.Deletes = f.Args[0], f.DeleteWhen != ""
 		if params.Deletes {
 			args = append(args, column.Of(column.Bool))
 		}
-		for _, s := range f.Fields {
-			fn, err := b.build(s)
+		for i, s := range f.Fields {
+			fn, err := b.build(s, subs[i], nil)
 			if err != nil {
 				return nil, fmt.Errorf("fields.%s: %w", s.Name, err)
 			}
@@ -99,21 +104,29 @@ func (b *Bound) build(f FieldSpec) (combine.Fn, error) {
 			if s.Where != "" {
 				args = append(args, column.Of(column.Bool))
 			}
-			args = append(args, b.argTypes(s)...)
+			args = append(args, fn.Args()...)
 		}
 	}
 	return b.program.builders[f.Fn].New(params, args)
 }
 
 // argTypes are the types of a fn's arguments; a whole record has none.
-func (b *Bound) argTypes(f FieldSpec) []column.Type {
+func (b *Bound) argTypes(f FieldSpec, exprs []*expression) ([]column.Type, error) {
 	var types []column.Type
-	for _, a := range f.Args {
-		if a != wholeRecord {
+	for i, a := range f.Args {
+		switch {
+		case a == wholeRecord:
+		case exprs[i] != nil:
+			c, err := exprs[i].bind(b.recordType, false)
+			if err != nil {
+				return nil, err
+			}
+			types = append(types, c.out)
+		default:
 			types = append(types, b.types[b.program.column(a)])
 		}
 	}
-	return types
+	return types, nil
 }
 
 func (b *Bound) recordType(path string) column.Type { return b.types[b.program.column(path)] }

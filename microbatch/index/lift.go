@@ -63,21 +63,26 @@ type lifted struct {
 	args    []int // columns, or computed ones as their complement
 	where   *compiled
 	whereAt []int
-	// computed are columns that a collect reads and no object has.
+	// computed are columns that the fn reads and no object has.
 	computed []computed
 }
 
-// computed is an expression over records as a column of booleans.
+// computed is an expression over records as a column: of booleans where it is
+// a filter.
 type computed struct {
 	name   string
 	expr   *compiled
 	at     []int
+	filter bool
 	values *column.Vector
 }
 
-// fill computes the column for the rows; others are null.
+// fill computes the column for the rows, which ascend; others are null.
 func (c *computed) fill(batch *column.Batch, rows []int32) error {
 	v := c.values
+	if !c.filter {
+		return c.evaluate(batch, rows)
+	}
 	v.Bools = append(v.Bools[:0], make([]bool, batch.Len)...)
 	v.Valid = append(v.Valid[:0], make([]bool, batch.Len)...)
 	v.SetLen(batch.Len)
@@ -94,6 +99,27 @@ func (c *computed) fill(batch *column.Batch, rows []int32) error {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		v.Bools[i], v.Valid[i] = yes, known
+	}
+	return nil
+}
+
+// evaluate is fill for values of any type.
+func (c *computed) evaluate(batch *column.Batch, rows []int32) error {
+	c.values.Reset()
+	for i := range batch.Len {
+		if len(rows) == 0 || int(rows[0]) != i {
+			c.values.AppendNull()
+			continue
+		}
+		rows = rows[1:]
+		set(c.expr, c.at, batch, i)
+		x, err := c.expr.eval()
+		if err == nil {
+			err = unbox(x, c.values)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
 	}
 	return nil
 }
@@ -148,51 +174,68 @@ func (b *Bound) NewLifter(t *table.Table, start time.Time) (*Lifter, error) {
 // the verdicts if it deletes, then for each sub-field its filter if it has one
 // and its own columns.
 func (l *Lifter) arguments(lf *lifted, f *field) error {
-	compute := func(e *expression, name string) error {
+	compute := func(e *expression, name string, filter bool) error {
 		if e == nil {
 			return nil
 		}
-		c, at, err := l.filter(e)
+		c, at, err := l.compile(e, filter)
 		if err != nil {
 			return err
 		}
+		if filter {
+			c.quick = newCondition(e, l.bound.program.column, l.bound.recordType)
+		}
 		lf.args = append(lf.args, ^len(lf.computed))
-		lf.computed = append(lf.computed, computed{name: name, expr: c, at: at, values: column.New(column.Of(column.Bool))})
+		lf.computed = append(lf.computed, computed{name: name, expr: c, at: at, filter: filter, values: column.New(c.out)})
 		return nil
 	}
-	lf.args = append(lf.args, l.bound.argColumns(f.FieldSpec)...)
-	if f.Fn != collectFn {
+	own := func(f FieldSpec, exprs []*expression) error {
+		for i, a := range f.Args {
+			switch {
+			case a == wholeRecord:
+			case exprs[i] != nil:
+				if err := compute(exprs[i], f.Fn, false); err != nil {
+					return err
+				}
+			default:
+				lf.args = append(lf.args, l.bound.program.column(a))
+			}
+		}
 		return nil
+	}
+	if err := own(f.FieldSpec, f.args); err != nil || f.Fn != collectFn {
+		return err
 	}
 	exprs, names := f.collect.all(f.FieldSpec)
-	if err := compute(exprs[0], names[0]); err != nil {
+	if err := compute(exprs[0], names[0], true); err != nil {
 		return err
 	}
 	for i, sub := range f.Fields {
-		if err := compute(exprs[i+1], names[i+1]); err != nil {
+		if err := compute(exprs[i+1], names[i+1], true); err != nil {
 			return err
 		}
-		lf.args = append(lf.args, l.bound.argColumns(sub)...)
-	}
-	return nil
-}
-
-// argColumns are the columns that a fn's own arguments name.
-func (b *Bound) argColumns(f FieldSpec) []int {
-	var at []int
-	for _, a := range f.Args {
-		if a != wholeRecord {
-			at = append(at, b.program.column(a))
+		if err := own(sub, f.collect.args[i]); err != nil {
+			return err
 		}
 	}
-	return at
+	return nil
 }
 
 func (l *Lifter) filter(e *expression) (*compiled, []int, error) {
 	if e == nil {
 		return nil, nil, nil
 	}
-	c, err := e.bind(l.bound.recordType, true)
+	c, at, err := l.compile(e, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.quick = newCondition(e, l.bound.program.column, l.bound.recordType)
+	return c, at, nil
+}
+
+// compile binds an expression over records and finds its operands.
+func (l *Lifter) compile(e *expression, asBool bool) (*compiled, []int, error) {
+	c, err := e.bind(l.bound.recordType, asBool)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -200,7 +243,6 @@ func (l *Lifter) filter(e *expression) (*compiled, []int, error) {
 	for i, s := range c.slots {
 		at[i] = l.bound.program.column(s.path)
 	}
-	c.quick = newCondition(e, l.bound.program.column, l.bound.recordType)
 	return c, at, nil
 }
 

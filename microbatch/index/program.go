@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
 )
 
@@ -34,13 +36,16 @@ type field struct {
 	FieldSpec
 	where   *expression
 	derived *expression
+	// args are the arguments that are computed, by their place; nil is a column.
+	args    []*expression
 	collect collectExprs
 }
 
 // collectExprs are the expressions within a collect.
 type collectExprs struct {
 	deletes *expression
-	where   []*expression // of each sub-field; nil takes every record
+	where   []*expression   // of each sub-field; nil takes every record
+	args    [][]*expression // of each sub-field, as field.args
 }
 
 // all lists them with their names for messages.
@@ -115,11 +120,13 @@ func (p *Program) field(f FieldSpec, seen map[string]bool, errs *[]error) {
 		return
 	}
 	p.readArgs(f, f.Optional)
-	out := field{FieldSpec: f, where: p.filter(where+".where", f.Where, errs)}
+	out := field{FieldSpec: f, where: p.filter(where+".where", f.Where, errs), args: p.computed(where, f, f.Optional, errs)}
 	if f.Fn == collectFn {
 		out.collect.deletes = p.filter(where+".delete_when", f.DeleteWhen, errs)
 		for _, sub := range f.Fields {
-			out.collect.where = append(out.collect.where, p.filter(where+".fields."+sub.Name+".where", sub.Where, errs))
+			name := where + ".fields." + sub.Name
+			out.collect.where = append(out.collect.where, p.filter(name+".where", sub.Where, errs))
+			out.collect.args = append(out.collect.args, p.computed(name, sub, f.Optional || sub.Optional, errs))
 		}
 	}
 	p.fields = append(p.fields, out)
@@ -136,12 +143,22 @@ func (p *Program) checkFn(where string, f FieldSpec) error {
 	if f.Fn == collectFn && len(f.Args) != 1 {
 		return fmt.Errorf("%s: collect needs exactly one column in by", where)
 	}
+	if f.Fn == collectFn && isExpr(f.Args[0]) {
+		return fmt.Errorf("%s: by is a column, not an expression", where)
+	}
 	if f.Fn != collectFn && f.DeleteWhen != "" {
 		return fmt.Errorf("%s: delete_when belongs to collect", where)
 	}
 	columns := slices.DeleteFunc(slices.Clone(f.Args), func(a string) bool { return a == wholeRecord })
 	if err := builder.Accepts(combine.Params{Options: f.Params}, len(columns)); err != nil {
 		return fmt.Errorf("%s: %w", where, err)
+	}
+	if f.Fn != collectFn {
+		// Columns of nulls suit every fn, so what fails is an option.
+		nulls := slices.Repeat([]column.Type{column.Of(column.Null)}, len(columns))
+		if _, err := builder.New(combine.Params{Options: f.Params}, nulls); err != nil {
+			return fmt.Errorf("%s: %w", where, err)
+		}
 	}
 	for _, sub := range f.Fields {
 		if sub.Fn == collectFn || sub.Expr != "" {
@@ -161,13 +178,40 @@ func (p *Program) checkFn(where string, f FieldSpec) error {
 
 func (p *Program) readArgs(f FieldSpec, optional bool) {
 	for _, a := range f.Args {
-		if a != wholeRecord {
+		if a != wholeRecord && !isExpr(a) {
 			p.read(a, Column{Optional: optional, Numeric: slices.Contains(numericFns, f.Fn)})
 		}
 	}
 	for _, sub := range f.Fields {
 		p.readArgs(sub, optional || sub.Optional)
 	}
+}
+
+// recordExpr returns the expression that an argument is, if it is one: it
+// begins with an equals sign.
+func recordExpr(arg string) (source string, is bool) { return strings.CutPrefix(arg, "=") }
+
+func isExpr(arg string) bool { _, is := recordExpr(arg); return is }
+
+// computed parses the arguments that are expressions over records.
+func (p *Program) computed(where string, f FieldSpec, optional bool, errs *[]error) []*expression {
+	out := make([]*expression, len(f.Args))
+	for i, a := range f.Args {
+		source, is := recordExpr(a)
+		if !is {
+			continue
+		}
+		e, err := parseExpression(strings.TrimSpace(source))
+		if err != nil {
+			*errs = append(*errs, fmt.Errorf("%s.%s: %w", where, f.Fn, err))
+			continue
+		}
+		for _, path := range e.paths {
+			p.read(path, Column{Optional: optional})
+		}
+		out[i] = e
+	}
+	return out
 }
 
 // filter parses an expression over record columns, which may be empty.
