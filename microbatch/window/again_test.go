@@ -2,6 +2,8 @@ package window_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -71,7 +73,7 @@ func foldsAlike(t *testing.T, bound *index.Bound, r *window.Rolling, sources *[]
 			t.Fatal(err)
 		}
 		got, err := pane(func(emit func(window.Documents) error) error {
-			_, err := r.Fold(bound, *sources, nil, minute(12), nil, emit)
+			_, err := r.Fold(t.Context(), bound, *sources, nil, minute(12), nil, emit)
 			return err
 		})
 		if err != nil {
@@ -145,7 +147,7 @@ func TestNodesKeepNoSlices(t *testing.T) {
 				former = append(former, weak.Make(s.Run))
 			}
 		}
-		did, err := r.Fold(bound, sources, nil, minute(20), nil, func(window.Documents) error { return nil })
+		did, err := r.Fold(t.Context(), bound, sources, nil, minute(20), nil, func(window.Documents) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +180,30 @@ func TestAWindowIsFoldedWithoutRoomForNodes(t *testing.T) {
 		sources = append(sources, one(t, bound, at, 3, int64(at*37%20)))
 	}
 	foldsAlike(t, bound, r, &sources, func() {}, func() { sources = slices.Delete(sources, 6, 7) })
-	if did, err := r.Fold(bound, slices.Delete(slices.Clone(sources), 12, 13), nil, minute(12), nil, func(window.Documents) error { return nil }); err != nil || did.Complete || did.Nodes > 0 {
+	if did, err := r.Fold(t.Context(), bound, slices.Delete(slices.Clone(sources), 12, 13), nil, minute(12), nil, func(window.Documents) error { return nil }); err != nil || did.Complete || did.Nodes > 0 {
 		t.Errorf("%+v, %v: want a fold that went on, without nodes", did, err)
 	}
+}
+
+// TestAFoldEndsWithItsRun: neither a window that is folded anew nor one that
+// goes on waits for its documents to notice, and the slices are not to blame.
+func TestAFoldEndsWithItsRun(t *testing.T) {
+	bound := most(t)
+	r := window.NewRolling(window.RollingOptions{Budget: 1 << 30, Granule: time.Minute})
+	var sources []window.Source
+	for at := 1; at <= 12; at++ {
+		sources = append(sources, one(t, bound, at, 3, int64(at)))
+	}
+	fenced := errors.New("fenced")
+	ended, end := context.WithCancelCause(t.Context())
+	end(fenced)
+	none := func(window.Documents) error { t.Error("documents of a run that has ended"); return nil }
+	for range 2 {
+		if _, err := r.Fold(ended, bound, sources, nil, minute(12), nil, none); !errors.Is(err, fenced) || errors.Is(err, window.ErrUnreadable) {
+			t.Errorf("%v, want why the run has ended", err)
+		}
+		foldsAlike(t, bound, r, &sources, func() {}) // and next is one that goes on
+		sources = append(sources[1:], one(t, bound, 13, 3, 13))
+	}
+	foldsAlike(t, bound, r, &sources, func() {})
 }

@@ -2,6 +2,7 @@ package window
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 
 	"github.com/deltad/deltad/microbatch/table"
@@ -16,7 +17,7 @@ type refolds struct {
 
 // refold folds anew what is due. Fns that are fed by the same sources are
 // folded in one pass over one cover.
-func (r *Rolling) refold(due *refolds, base *Base) error {
+func (r *Rolling) refold(ctx context.Context, due *refolds, base *Base) error {
 	if due.n == 0 {
 		return nil
 	}
@@ -46,7 +47,7 @@ func (r *Rolling) refold(due *refolds, base *Base) error {
 				leaves = append(leaves, r.part(s.Source))
 			}
 		}
-		if err := r.refoldClass(leaves, classes[name], due, base); err != nil {
+		if err := r.refoldClass(ctx, leaves, classes[name], due, base); err != nil {
 			return err
 		}
 	}
@@ -59,7 +60,7 @@ const lookups = 1 << 13
 
 // refoldClass folds anew what is due of the fns, given by their places in the
 // tree's shape, which the leaves feed.
-func (r *Rolling) refoldClass(leaves []part, fns []int, due *refolds, base *Base) error {
+func (r *Rolling) refoldClass(ctx context.Context, leaves []part, fns []int, due *refolds, base *Base) error {
 	total := 0
 	for _, k := range fns {
 		total += len(due.need[r.cover.columns[k]])
@@ -73,7 +74,10 @@ func (r *Rolling) refoldClass(leaves []part, fns []int, due *refolds, base *Base
 		over[i] = &reached{cursor: c.(seeker)}
 	}
 	at := make([]int, len(fns)) // how much of need is done
-	for {
+	for n := 0; ; n++ {
+		if n%foldBlock == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		next := int32(len(due.groups))
 		for i, k := range fns {
 			if need := due.need[r.cover.columns[k]]; at[i] < len(need) {
