@@ -89,6 +89,7 @@ func every(t testing.TB) []combine.Fn {
 }
 
 func TestEveryBuiltinKeepsTheLaws(t *testing.T) {
+	t.Parallel()
 	seen := map[string]bool{}
 	cases := lawCases(t)
 	for _, fn := range every(t) {
