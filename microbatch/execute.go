@@ -242,7 +242,7 @@ func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Wi
 		if p.set.NoCache {
 			return window.FoldSampled(bound, sources, over.base, plan.Watermark, sampler, emit)
 		}
-		did, err := p.rolling.Fold(ctx, bound, sources, over.base, plan.Watermark, sampler, emit)
+		did, err := p.rolling.Fold(func() error { return context.Cause(ctx) }, bound, sources, over.base, plan.Watermark, sampler, emit)
 		p.set.Log.Debug("window folded", zap.String("pipeline", p.set.Name), zap.Bool("complete", did.Complete), zap.Int64("rows", did.Rows),
 			zap.Int64("refolded", did.Refolded), zap.Int64("nodes", did.Nodes), zap.Int64("bytes", p.rolling.Bytes()))
 		return err

@@ -2,7 +2,6 @@ package window_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -73,7 +72,7 @@ func foldsAlike(t *testing.T, bound *index.Bound, r *window.Rolling, sources *[]
 			t.Fatal(err)
 		}
 		got, err := pane(func(emit func(window.Documents) error) error {
-			_, err := r.Fold(t.Context(), bound, *sources, nil, minute(12), nil, emit)
+			_, err := r.Fold(nil, bound, *sources, nil, minute(12), nil, emit)
 			return err
 		})
 		if err != nil {
@@ -147,7 +146,7 @@ func TestNodesKeepNoSlices(t *testing.T) {
 				former = append(former, weak.Make(s.Run))
 			}
 		}
-		did, err := r.Fold(t.Context(), bound, sources, nil, minute(20), nil, func(window.Documents) error { return nil })
+		did, err := r.Fold(nil, bound, sources, nil, minute(20), nil, func(window.Documents) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +179,7 @@ func TestAWindowIsFoldedWithoutRoomForNodes(t *testing.T) {
 		sources = append(sources, one(t, bound, at, 3, int64(at*37%20)))
 	}
 	foldsAlike(t, bound, r, &sources, func() {}, func() { sources = slices.Delete(sources, 6, 7) })
-	if did, err := r.Fold(t.Context(), bound, slices.Delete(slices.Clone(sources), 12, 13), nil, minute(12), nil, func(window.Documents) error { return nil }); err != nil || did.Complete || did.Nodes > 0 {
+	if did, err := r.Fold(nil, bound, slices.Delete(slices.Clone(sources), 12, 13), nil, minute(12), nil, func(window.Documents) error { return nil }); err != nil || did.Complete || did.Nodes > 0 {
 		t.Errorf("%+v, %v: want a fold that went on, without nodes", did, err)
 	}
 }
@@ -195,8 +194,7 @@ func TestAFoldEndsWithItsRun(t *testing.T) {
 		sources = append(sources, one(t, bound, at, 3, int64(at)))
 	}
 	fenced := errors.New("fenced")
-	ended, end := context.WithCancelCause(t.Context())
-	end(fenced)
+	ended := func() error { return fenced }
 	none := func(window.Documents) error { t.Error("documents of a run that has ended"); return nil }
 	for range 2 {
 		if _, err := r.Fold(ended, bound, sources, nil, minute(12), nil, none); !errors.Is(err, fenced) || errors.Is(err, window.ErrUnreadable) {

@@ -114,14 +114,14 @@ func BenchmarkFold(b *testing.B) {
 			b.StopTimer()
 			r := window.NewRolling(window.RollingOptions{Budget: 1 << 30, Granule: minute(1).Sub(minute(0))})
 			for at := range 2 {
-				if _, err := r.Fold(b.Context(), bound, slices[at:at+width], nil, minute(at+width-1), nil, nothing); err != nil {
+				if _, err := r.Fold(nil, bound, slices[at:at+width], nil, minute(at+width-1), nil, nothing); err != nil {
 					b.Fatal(err)
 				}
 			}
 			b.StartTimer()
 			for at := 2; at <= moves; at++ {
 				var err error
-				if did, err = r.Fold(b.Context(), bound, slices[at:at+width], nil, minute(at+width-1), nil, nothing); err != nil {
+				if did, err = r.Fold(nil, bound, slices[at:at+width], nil, minute(at+width-1), nil, nothing); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -2,7 +2,6 @@ package window
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 
 	"github.com/deltad/deltad/microbatch/table"
@@ -17,7 +16,7 @@ type refolds struct {
 
 // refold folds anew what is due. Fns that are fed by the same sources are
 // folded in one pass over one cover.
-func (r *Rolling) refold(ctx context.Context, due *refolds, base *Base) error {
+func (r *Rolling) refold(ended func() error, due *refolds, base *Base) error {
 	if due.n == 0 {
 		return nil
 	}
@@ -47,7 +46,7 @@ func (r *Rolling) refold(ctx context.Context, due *refolds, base *Base) error {
 				leaves = append(leaves, r.part(s.Source))
 			}
 		}
-		if err := r.refoldClass(ctx, leaves, classes[name], due, base); err != nil {
+		if err := r.refoldClass(ended, leaves, classes[name], due, base); err != nil {
 			return err
 		}
 	}
@@ -60,7 +59,7 @@ const lookups = 1 << 13
 
 // refoldClass folds anew what is due of the fns, given by their places in the
 // tree's shape, which the leaves feed.
-func (r *Rolling) refoldClass(ctx context.Context, leaves []part, fns []int, due *refolds, base *Base) error {
+func (r *Rolling) refoldClass(ended func() error, leaves []part, fns []int, due *refolds, base *Base) error {
 	total := 0
 	for _, k := range fns {
 		total += len(due.need[r.cover.columns[k]])
@@ -75,8 +74,10 @@ func (r *Rolling) refoldClass(ctx context.Context, leaves []part, fns []int, due
 	}
 	at := make([]int, len(fns)) // how much of need is done
 	for n := 0; ; n++ {
-		if n%foldBlock == 0 && ctx.Err() != nil {
-			return context.Cause(ctx)
+		if n%foldBlock == 0 {
+			if err := ended(); err != nil {
+				return err
+			}
 		}
 		next := int32(len(due.groups))
 		for i, k := range fns {

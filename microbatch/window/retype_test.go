@@ -93,7 +93,7 @@ func TestAWiderColumnThatOnlyFiltersRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := pane(func(emit func(window.Documents) error) error {
-			_, err := r.Fold(t.Context(), bound, sources, nil, minute(s.last), nil, emit)
+			_, err := r.Fold(nil, bound, sources, nil, minute(s.last), nil, emit)
 			return err
 		})
 		if err != nil {

@@ -3,7 +3,6 @@ package window
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -103,20 +102,24 @@ func (r *Rolling) Bytes() int64 {
 // Keys is how many keys the window has.
 func (r *Rolling) Keys() int { return len(r.order) }
 
-// Fold is FoldSampled, at the cost of what changed since the last call. It ends
-// with the cause of ctx, which emit would be too late to tell: the documents
-// come when all is merged.
-func (r *Rolling) Fold(ctx context.Context, bound *index.Bound, sources []Source, base *Base, n time.Time, sampler *Sampler, emit func(Documents) error) (Rolled, error) {
+// Fold is FoldSampled, at the cost of what changed since the last call. ended
+// says why the run is over, nil while it is not, and Fold then ends with that:
+// emit would be too late to tell, as the documents come when all is merged. It
+// may be nil itself.
+func (r *Rolling) Fold(ended func() error, bound *index.Bound, sources []Source, base *Base, n time.Time, sampler *Sampler, emit func(Documents) error) (Rolled, error) {
+	if ended == nil {
+		ended = func() error { return nil }
+	}
 	now, rows, ok := r.sources(bound, sources, base, n)
 	if !ok || r.o.Budget <= 0 || r.refused > 0 && rows > r.refused-r.refused/4 {
 		r.release()
 		return Rolled{Complete: true, Rows: rows}, FoldSampled(bound, sources, base, n, sampler, emit)
 	}
-	did, fits, err := r.bring(ctx, bound, now, rows, base)
+	did, fits, err := r.bring(ended, bound, now, rows, base)
 	if err != nil {
 		r.release()
-		if ctx.Err() != nil {
-			return did, context.Cause(ctx)
+		if over := ended(); over != nil {
+			return did, over
 		}
 		return did, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
@@ -164,7 +167,7 @@ func (r *Rolling) sources(bound *index.Bound, sources []Source, base *Base, n ti
 
 // bring makes the accumulators those of the sources. fits is false where they
 // take more memory than there may be.
-func (r *Rolling) bring(ctx context.Context, bound *index.Bound, now map[string]*heldSource, rows int64, base *Base) (did Rolled, fits bool, err error) {
+func (r *Rolling) bring(ended func() error, bound *index.Bound, now map[string]*heldSource, rows int64, base *Base) (did Rolled, fits bool, err error) {
 	id := ""
 	if base != nil {
 		id = base.ID
@@ -176,14 +179,14 @@ func (r *Rolling) bring(ctx context.Context, bound *index.Bound, now map[string]
 		}
 		if 2*did.Rows <= rows {
 			r.valid = false
-			err := r.apply(ctx, changes, now, base, &did)
+			err := r.apply(ended, changes, now, base, &did)
 			r.valid = err == nil
 			return did, r.Bytes() <= r.o.Budget, err
 		}
 	}
 	r.release()
 	r.program, r.types, r.base = bound.Program(), typesOf(bound), id
-	fits, err = r.fill(ctx, bound, now, base)
+	fits, err = r.fill(ended, bound, now, base)
 	r.valid = err == nil && fits
 	return Rolled{Complete: true, Rows: rows}, fits, err
 }
@@ -201,7 +204,7 @@ func typesOf(bound *index.Bound) string {
 }
 
 // fill folds all sources.
-func (r *Rolling) fill(ctx context.Context, bound *index.Bound, now map[string]*heldSource, base *Base) (fits bool, err error) {
+func (r *Rolling) fill(ended func() error, bound *index.Bound, now map[string]*heldSource, base *Base) (fits bool, err error) {
 	shape := bound.Shape()
 	r.held, r.keys = now, intern.New()
 	var folded []int
@@ -244,8 +247,8 @@ func (r *Rolling) fill(ctx context.Context, bound *index.Bound, now map[string]*
 		if g%foldBlock != 0 {
 			continue
 		}
-		if ctx.Err() != nil {
-			return false, context.Cause(ctx)
+		if err := ended(); err != nil {
+			return false, err
 		}
 		if r.Bytes() > r.o.Budget {
 			return false, nil
@@ -366,7 +369,7 @@ func (r *Rolling) changes(now map[string]*heldSource) []change {
 }
 
 // apply brings the accumulators from the sources held to those of now.
-func (r *Rolling) apply(ctx context.Context, changes []change, now map[string]*heldSource, base *Base, did *Rolled) error {
+func (r *Rolling) apply(ended func() error, changes []change, now map[string]*heldSource, base *Base, did *Rolled) error {
 	cursors := make([]table.Cursor, len(changes))
 	for i, c := range changes {
 		cursors[i] = c.run.Cursor()
@@ -378,8 +381,10 @@ func (r *Rolling) apply(ctx context.Context, changes []change, now map[string]*h
 	gone := false
 	m := table.Merge(cursors)
 	for n := 0; m.Next(); n++ {
-		if n%foldBlock == 0 && ctx.Err() != nil {
-			return context.Cause(ctx)
+		if n%foldBlock == 0 {
+			if err := ended(); err != nil {
+				return err
+			}
 		}
 		g := r.group(m.Key())
 		was := r.holders[g]
@@ -413,7 +418,7 @@ func (r *Rolling) apply(ctx context.Context, changes []change, now map[string]*h
 	r.held = now
 	r.reorder(appeared, gone)
 	made := r.cover.made
-	if err := r.refold(ctx, due, base); err != nil {
+	if err := r.refold(ended, due, base); err != nil {
 		return err
 	}
 	r.cover.prune(now)

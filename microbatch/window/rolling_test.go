@@ -250,7 +250,7 @@ func TestRollingIsFold(t *testing.T) {
 				rt.Fatal(err)
 			}
 			got, err := pane(func(emit func(window.Documents) error) error {
-				did, err := r.Fold(t.Context(), bound, rapid.Permutation(sources).Draw(rt, "order"), base, minute(n), nil, emit)
+				did, err := r.Fold(nil, bound, rapid.Permutation(sources).Draw(rt, "order"), base, minute(n), nil, emit)
 				if !did.Complete {
 					rolled++
 				}
@@ -264,7 +264,7 @@ func TestRollingIsFold(t *testing.T) {
 				rt.Fatalf("step %d:\n%s\nwant\n%s", step, got, want)
 			}
 			anew := window.NewRolling(window.RollingOptions{Budget: 1 << 30, Granule: time.Minute})
-			if _, err := anew.Fold(t.Context(), bound, sources, base, minute(n), nil, func(window.Documents) error { return nil }); err != nil {
+			if _, err := anew.Fold(nil, bound, sources, base, minute(n), nil, func(window.Documents) error { return nil }); err != nil {
 				rt.Fatal(err)
 			}
 			if !maps.EqualFunc(r.Accumulators(), anew.Accumulators(), func(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal) }) {
