@@ -108,7 +108,7 @@ func (b *bucket) learn(ctx context.Context) bool {
 			b.note(at, c.Key)
 		}
 	}
-	b.mu.listed = true
+	b.mu.listed = b.mu.from.Equal(from) // or more matters by now
 	return true
 }
 

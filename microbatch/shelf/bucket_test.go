@@ -361,3 +361,40 @@ func TestDamagedInTheBucket(t *testing.T) {
 		t.Errorf("%v, %d left", c.n, len(o.keys(t)))
 	}
 }
+
+// meanwhile is a bucket that something happens beside while it is listed.
+type meanwhile struct {
+	*objects
+	what func()
+}
+
+func (m meanwhile) CachedSlices(ctx context.Context, recipe string, from time.Time) ([]sink.Cached, error) {
+	found, err := m.objects.CachedSlices(ctx, recipe, from)
+	m.what()
+	return found, err
+}
+
+// TestBucketIsListedForMore: what begins to matter while the bucket is listed
+// is not taken for listed.
+func TestBucketIsListedForMore(t *testing.T) {
+	var c counted
+	o := newObjects()
+	entries := pane(t, newShelf(t, o, &c), 10)
+	s := newShelf(t, o, &c)
+	s.Published(t.Context(), entries)
+	s.End(time.Minute)
+	late, all := entries[9:], map[slice.ID]bool{}
+	for _, e := range entries {
+		all[e.At] = true
+	}
+	next := newShelf(t, o, &c)
+	set := next.set
+	set.Objects = meanwhile{o, func() { next.Expect(all, entries[0].Slice.Start) }}
+	next.bucket = newBucket(set)
+	expect(next, late)
+	for _, e := range append(late, entries[:9]...) {
+		if next.Load(t.Context(), e.At) == nil {
+			t.Fatalf("the slice of %s is not found", e.Slice.Start)
+		}
+	}
+}
