@@ -38,12 +38,13 @@ unit: ## the fast tests: nothing but Go is needed
 # too long for that detector and run without it first: the large scenarios of
 # the protocol model, 1,000 cases of each law for each combine fn and type, the whole quarter of flights (deltas alone, and over a full
 # index), two days of ticks, and the 2,000 histories of the oracle, of which
-# fewer run under it.
+# fewer run under it. So does the soak, because the detector's memory grows.
 .PHONY: test
 test: tools-test ## all tests, on a real Postgres and two real S3 servers
 	go test -count=1 ./sink/model
 	LAW_CASES=1000 go test -count=1 -run TestEveryBuiltinKeepsTheLaws ./microbatch/combine
 	cd e2e && go test -count=1 -timeout 20m -run 'TestQuarter|TestB38DayOfTicks' ./flights ./crash
+	cd e2e && go test -count=1 -tags integration ./soak
 	cd e2e && ORACLE_HISTORIES=2000 go test -count=1 -timeout 30m ./oracle
 	$(BIN)/withservers -bin $(BIN) \
 	  $(BIN)/testreport -modules $(subst $() $(),$(comma),$(MODULES)) -log .cache/test.json -- \

@@ -22,9 +22,9 @@ const (
 	lives = 10  // restarts, with everything opened anew
 	steps = 100 // of a life, each over a new partition
 
-	// What may be more at the end of the last life than at the end of the second.
+	// What may be more on the heap at the end of the last life than at the end of
+	// the second.
 	heapGrowth = 8 << 20
-	rssGrowth  = 48 << 20
 )
 
 // usage is what a process holds after a collection.

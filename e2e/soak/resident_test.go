@@ -1,0 +1,7 @@
+//go:build integration && !race
+
+package soak
+
+// rssGrowth is what may be resident at the end of the last life beyond what was
+// at the end of the second.
+const rssGrowth = 24 << 20
