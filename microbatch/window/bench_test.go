@@ -1,7 +1,6 @@
 package window_test
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -9,7 +8,6 @@ import (
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/index"
-	"github.com/deltad/deltad/microbatch/table"
 	"github.com/deltad/deltad/microbatch/window"
 )
 
@@ -41,11 +39,6 @@ func ads(b *testing.B) *index.Bound {
 // have most.
 func minuteOfAds(b *testing.B, bound *index.Bound, at, records int) window.Source {
 	b.Helper()
-	tab := table.New(bound.Shape())
-	lifter, err := bound.NewLifter(tab, minute(at))
-	if err != nil {
-		b.Fatal(err)
-	}
 	rng := rand.New(rand.NewPCG(uint64(at), 7))
 	batch := &column.Batch{Len: records}
 	for _, c := range bound.Program().Columns() {
@@ -77,18 +70,9 @@ func minuteOfAds(b *testing.B, bound *index.Bound, at, records int) window.Sourc
 			batch.Columns = append(batch.Columns, v)
 		}
 	}
-	if _, err := lifter.Add(batch, 0); err != nil {
-		b.Fatal(err)
-	}
-	var out bytes.Buffer
-	if _, err := tab.WriteRun(&out, table.Options{}); err != nil {
-		b.Fatal(err)
-	}
-	run, err := table.OpenBytes(out.Bytes(), bound.Shape())
-	if err != nil {
-		b.Fatal(err)
-	}
-	return window.Source{ID: fmt.Sprint(at), Start: minute(at), Run: run, All: true, Windowed: true}
+	s := leaf(b, bound, minute(at), batch)
+	s.ID = fmt.Sprint(at)
+	return s
 }
 
 // BenchmarkFold: a window of 60 partitions that moves by one, folded from what

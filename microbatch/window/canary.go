@@ -8,7 +8,6 @@ import (
 
 	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/index"
-	"github.com/deltad/deltad/microbatch/table"
 )
 
 // The canary. Every run folds some keys a second time, another way, and
@@ -125,9 +124,9 @@ type canary struct {
 	left   []bool // by fn: it is left out
 }
 
-// basis is a base as a leaf, and where it has the accumulators of the fns.
+// basis is a base, and where it has the accumulators of the fns.
 type basis struct {
-	leaf
+	reached
 	at []int
 }
 
@@ -135,7 +134,7 @@ func newCanary(bound *index.Bound, sources []Source, bases []Base, n time.Time, 
 	c := &canary{bound: bound, fns: bound.Shape().Fns}
 	var pending []bool
 	for _, b := range bases {
-		c.bases, pending = append(c.bases, basis{leaf{cursor: b.Run.Cursor()}, slices.Clone(b.Join.At)}), b.Join.Pending
+		c.bases, pending = append(c.bases, basis{reached{cursor: b.Run.Cursor()}, slices.Clone(b.Join.At)}), b.Join.Pending
 	}
 	inside, feeds := make([][]bool, len(sources)), make([]int, len(c.fns))
 	for i, s := range sources {
@@ -161,7 +160,7 @@ func newCanary(bound *index.Bound, sources []Source, bases []Base, n time.Time, 
 	}
 	for i, s := range slices.Backward(sources) {
 		if slices.Contains(inside[i], true) { // the others only name keys, or feed what is left out
-			c.leaves = append(c.leaves, leaf{cursor: s.Run.Cursor(), inside: inside[i]})
+			c.leaves = append(c.leaves, leaf{reached{cursor: s.Run.Cursor()}, inside[i]})
 		}
 	}
 	return c
@@ -223,25 +222,10 @@ func (c *canary) fold(key []byte) error {
 	return nil
 }
 
-// leaf is a cursor that is asked for ascending keys.
+// leaf is a slice, with the fns that it feeds.
 type leaf struct {
-	cursor *table.RunCursor
+	reached
 	inside []bool // by fn
-	on     bool   // the cursor is on a row
-	ended  bool   // no row is left
-}
-
-// seek says whether the run has the key, and leaves the cursor on it.
-func (l *leaf) seek(key []byte) (bool, error) {
-	if !l.ended && (!l.on || bytes.Compare(l.cursor.Key(), key) < 0) {
-		l.cursor.Seek(key)
-		l.on = l.cursor.Next()
-		l.ended = !l.on
-		if err := l.cursor.Err(); err != nil {
-			return false, err
-		}
-	}
-	return l.on && bytes.Equal(l.cursor.Key(), key), nil
 }
 
 // tree merges accumulators pairwise: those of as many leaves with one another,

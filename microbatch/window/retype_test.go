@@ -1,7 +1,6 @@
 package window_test
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/index"
-	"github.com/deltad/deltad/microbatch/table"
 	"github.com/deltad/deltad/microbatch/window"
 )
 
@@ -39,11 +37,6 @@ func TestAWiderColumnThatOnlyFiltersRead(t *testing.T) {
 	// A delete of key a, and in every partition after it an update that says
 	// nothing of deletes.
 	source := func(bound *index.Bound, at int) window.Source {
-		tab := table.New(bound.Shape())
-		lifter, err := bound.NewLifter(tab, minute(at))
-		if err != nil {
-			t.Fatal(err)
-		}
 		batch := &column.Batch{Len: 2}
 		for i, c := range program.Columns() {
 			v := column.New(bound.Signature().Types[i])
@@ -63,18 +56,9 @@ func TestAWiderColumnThatOnlyFiltersRead(t *testing.T) {
 			}
 			batch.Columns = append(batch.Columns, v)
 		}
-		if _, err := lifter.Add(batch, 0); err != nil {
-			t.Fatal(err)
-		}
-		var out bytes.Buffer
-		if _, err := tab.WriteRun(&out, table.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		run, err := table.OpenBytes(out.Bytes(), bound.Shape())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return window.Source{ID: fmt.Sprint(at), Start: minute(at), Run: run, All: true, Windowed: true}
+		s := leaf(t, bound, minute(at), batch)
+		s.ID = fmt.Sprint(at)
+		return s
 	}
 	r := window.NewRolling(window.RollingOptions{Budget: 1 << 30, Granule: time.Minute})
 	for step, s := range []struct {

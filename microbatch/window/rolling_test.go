@@ -51,11 +51,6 @@ func everything(t testing.TB) *index.Bound {
 // random is the run of a partition with n records of so many keys.
 func random(t testing.TB, bound *index.Bound, start time.Time, seed int64, n, keys int) *table.Run {
 	t.Helper()
-	tab := table.New(bound.Shape())
-	lifter, err := bound.NewLifter(tab, start)
-	if err != nil {
-		t.Fatal(err)
-	}
 	batch := &column.Batch{Len: n}
 	for _, c := range bound.Program().Columns() {
 		kind := map[string]column.Kind{"k": column.String, "v": column.Int64, "op": column.Bool, "f": column.Float64, "s": column.String, "b": column.Bool}[c.Path]
@@ -83,18 +78,7 @@ func random(t testing.TB, bound *index.Bound, start time.Time, seed int64, n, ke
 		}
 		batch.Columns = append(batch.Columns, v)
 	}
-	if _, err := lifter.Add(batch, 0); err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	if _, err := tab.WriteRun(&out, table.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	run, err := table.OpenBytes(out.Bytes(), bound.Shape())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return run
+	return leaf(t, bound, start, batch).Run
 }
 
 // only shows a run's columns of another shape.
