@@ -21,7 +21,7 @@ func (r *Rolling) refold(ended func() error, due *refolds, base *Base) error {
 		return nil
 	}
 	r.cover.noRoom = false
-	list := sorted(r.held)
+	list := r.held.list
 	classes := map[string][]int{}
 	var names []string
 	for k, j := range r.cover.columns {

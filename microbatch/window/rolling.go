@@ -52,7 +52,7 @@ type Rolling struct {
 	program *index.Program
 	types   string
 	base    string
-	held    map[string]*heldSource
+	held    *sourceSet
 	keys    *intern.Set
 	order   []uint32 // the groups that a source has, by key
 	holders []int32  // by group: sources that have its key
@@ -70,6 +70,12 @@ type heldSource struct {
 	Source
 	inside []bool // by fn
 	named  bool
+}
+
+// sourceSet is sources by name, and in the order of time.
+type sourceSet struct {
+	byID map[string]*heldSource
+	list []*heldSource
 }
 
 // Rolled says what a Fold did.
@@ -146,33 +152,35 @@ func (r *Rolling) release() {
 
 // sources are the sources by name, with what each feeds; ok is false where
 // they have no names to tell them apart by.
-func (r *Rolling) sources(bound *index.Bound, sources []Source, base *Base, n time.Time) (now map[string]*heldSource, rows int64, ok bool) {
-	now = make(map[string]*heldSource, len(sources))
+func (r *Rolling) sources(bound *index.Bound, sources []Source, base *Base, n time.Time) (now *sourceSet, rows int64, ok bool) {
+	now = &sourceSet{byID: make(map[string]*heldSource, len(sources))}
 	overs := bound.Overs()
 	var pending []bool
 	if base != nil {
 		pending = base.Join.Pending
 	}
 	for _, s := range sources {
-		if s.ID == "" || now[s.ID] != nil {
+		if s.ID == "" || now.byID[s.ID] != nil {
 			return nil, 0, false
 		}
 		h := &heldSource{Source: s}
 		h.inside, h.named = s.inside(overs, pending, n), s.names(base)
-		now[s.ID] = h
+		now.byID[s.ID] = h
 		rows += s.Run.Rows()
 	}
+	now.list = sorted(now.byID)
 	return now, rows, base == nil || base.ID != ""
 }
 
 // bring makes the accumulators those of the sources. fits is false where they
 // take more memory than there may be.
-func (r *Rolling) bring(ended func() error, bound *index.Bound, now map[string]*heldSource, rows int64, base *Base) (did Rolled, fits bool, err error) {
+func (r *Rolling) bring(ended func() error, bound *index.Bound, now *sourceSet, rows int64, base *Base) (did Rolled, fits bool, err error) {
 	id := ""
 	if base != nil {
 		id = base.ID
 	}
-	if r.valid && r.program == bound.Program() && r.types == typesOf(bound) && r.base == id {
+	types := typesOf(bound)
+	if r.valid && r.program == bound.Program() && r.types == types && r.base == id {
 		changes := r.changes(now)
 		for _, c := range changes {
 			did.Rows += c.run.Rows()
@@ -185,7 +193,7 @@ func (r *Rolling) bring(ended func() error, bound *index.Bound, now map[string]*
 		}
 	}
 	r.release()
-	r.program, r.types, r.base = bound.Program(), typesOf(bound), id
+	r.program, r.types, r.base = bound.Program(), types, id
 	fits, err = r.fill(ended, bound, now, base)
 	r.valid = err == nil && fits
 	return Rolled{Complete: true, Rows: rows}, fits, err
@@ -204,7 +212,7 @@ func typesOf(bound *index.Bound) string {
 }
 
 // fill folds all sources.
-func (r *Rolling) fill(ended func() error, bound *index.Bound, now map[string]*heldSource, base *Base) (fits bool, err error) {
+func (r *Rolling) fill(ended func() error, bound *index.Bound, now *sourceSet, base *Base) (fits bool, err error) {
 	shape := bound.Shape()
 	r.held, r.keys = now, intern.New()
 	var folded []int
@@ -216,7 +224,7 @@ func (r *Rolling) fill(ended func() error, bound *index.Bound, now map[string]*h
 		r.cells = append(r.cells, c)
 	}
 	r.cover = newCover(shape, folded, r.o)
-	list := sorted(now)
+	list := now.list
 	cursors, slots := make([]table.Cursor, len(list)), make([]int64, len(list))
 	for i, s := range list {
 		cursors[i], slots[i] = s.Run.Cursor(), r.slot(s.Start)
@@ -320,7 +328,7 @@ type change struct {
 }
 
 // changes are the differences between what is held and what is to be.
-func (r *Rolling) changes(now map[string]*heldSource) []change {
+func (r *Rolling) changes(now *sourceSet) []change {
 	var out []change
 	one := func(was, is *heldSource) {
 		c := change{delta: make([]int8, len(r.cells))}
@@ -355,11 +363,11 @@ func (r *Rolling) changes(now map[string]*heldSource) []change {
 			out = append(out, c)
 		}
 	}
-	for _, s := range sorted(r.held) {
-		one(s, now[s.ID])
+	for _, s := range r.held.list {
+		one(s, now.byID[s.ID])
 	}
-	for _, s := range sorted(now) {
-		if r.held[s.ID] == nil {
+	for _, s := range now.list {
+		if r.held.byID[s.ID] == nil {
 			one(nil, s)
 		}
 	}
@@ -369,7 +377,7 @@ func (r *Rolling) changes(now map[string]*heldSource) []change {
 }
 
 // apply brings the accumulators from the sources held to those of now.
-func (r *Rolling) apply(ended func() error, changes []change, now map[string]*heldSource, base *Base, did *Rolled) error {
+func (r *Rolling) apply(ended func() error, changes []change, now *sourceSet, base *Base, did *Rolled) error {
 	cursors := make([]table.Cursor, len(changes))
 	for i, c := range changes {
 		cursors[i] = c.run.Cursor()
@@ -421,7 +429,7 @@ func (r *Rolling) apply(ended func() error, changes []change, now map[string]*he
 	if err := r.refold(ended, due, base); err != nil {
 		return err
 	}
-	r.cover.prune(now)
+	r.cover.prune(now.byID)
 	did.Refolded, did.Nodes = due.n, int64(r.cover.made-made)
 	return nil
 }
@@ -430,19 +438,19 @@ func (r *Rolling) apply(ended func() error, changes []change, now map[string]*he
 // the first that it is to be fed from.
 type extent struct{ last, first int64 }
 
-func (r *Rolling) span(now map[string]*heldSource) []extent {
+func (r *Rolling) span(now *sourceSet) []extent {
 	out := make([]extent, len(r.cells))
 	for j := range out {
 		out[j] = extent{last: math.MinInt64, first: math.MaxInt64}
 	}
-	for _, s := range sorted(r.held) {
+	for _, s := range r.held.list {
 		for j, in := range s.inside {
 			if in {
 				out[j].last = max(out[j].last, r.slot(s.Start))
 			}
 		}
 	}
-	for _, s := range sorted(now) {
+	for _, s := range now.list {
 		for j, in := range s.inside {
 			if in {
 				out[j].first = min(out[j].first, r.slot(s.Start))
