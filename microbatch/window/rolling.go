@@ -62,6 +62,8 @@ type Rolling struct {
 	lookups int   // see lookups
 	full    int64 // bytes after the last complete fold
 	refused int64 // rows of a window that was beyond the budget
+
+	documents documents // as they were emitted last
 }
 
 // heldSource is a source that the accumulators are a fold of.
@@ -92,8 +94,11 @@ func NewRolling(o RollingOptions) *Rolling { return &Rolling{o: o, lookups: look
 // Drop forgets everything.
 func (r *Rolling) Drop() { *r = Rolling{o: r.o, lookups: r.lookups} }
 
-// Bytes is the memory that the accumulators hold.
-func (r *Rolling) Bytes() int64 {
+// Bytes is the memory that the accumulators and the documents hold.
+func (r *Rolling) Bytes() int64 { return r.accumulated() + r.documents.bytes() }
+
+// accumulated is the memory that the accumulators hold.
+func (r *Rolling) accumulated() int64 {
 	if r.keys == nil {
 		return 0
 	}
@@ -136,7 +141,7 @@ func (r *Rolling) Fold(ended func() error, bound *index.Bound, sources []Source,
 	if err := r.emit(bound, base, sampler, emit); err != nil {
 		return did, err
 	}
-	if r.Bytes() > 2*r.full+1<<20 || r.keys.Len() > 2*len(r.order)+1<<16 {
+	if r.accumulated() > 2*r.full+1<<20 || r.keys.Len() > 2*len(r.order)+1<<16 {
 		r.release() // what groups and columns left behind
 	}
 	return did, nil
@@ -188,7 +193,7 @@ func (r *Rolling) bring(ended func() error, bound *index.Bound, now *sourceSet, 
 			r.valid = false
 			err := r.apply(ended, changes, now, base, &did)
 			r.valid = err == nil
-			return did, r.Bytes() <= r.o.Budget, err
+			return did, r.accumulated() <= r.o.Budget, err
 		}
 	}
 	r.release()
@@ -257,14 +262,14 @@ func (r *Rolling) fill(ended func() error, bound *index.Bound, now *sourceSet, b
 		if err := ended(); err != nil {
 			return false, err
 		}
-		if r.Bytes() > r.o.Budget {
+		if r.accumulated() > r.o.Budget {
 			return false, nil
 		}
 	}
 	if err := m.Err(); err != nil {
 		return false, fmt.Errorf("merge slices: %w", err)
 	}
-	r.full = r.Bytes()
+	r.full = r.accumulated()
 	return r.full <= r.o.Budget, nil
 }
 
@@ -394,6 +399,7 @@ func (r *Rolling) apply(ended func() error, changes []change, now *sourceSet, ba
 			}
 		}
 		g := r.group(m.Key())
+		r.documents.touch(g)
 		was := r.holders[g]
 		for _, i := range m.Holders() {
 			r.holders[g] += changes[i].holder
