@@ -1,6 +1,7 @@
 package index
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -95,6 +96,10 @@ func (x *Extractor) Extract(keys [][]byte, columns []combine.Column, docs, tombs
 	return nil
 }
 
+// Alive are the places, among the keys of the last Extract, of those that are
+// documents. They hold until the next one.
+func (x *Extractor) Alive() []uint32 { return x.alive }
+
 func (x *Extractor) appendKey(key []byte, into *column.Batch) error {
 	rest, err := key, error(nil)
 	for k := range x.bound.keys {
@@ -117,12 +122,11 @@ func (x *Extractor) appendFolded(fn int, from combine.Column, dst *column.Vector
 		}
 		return 0, nil
 	}
-	for at, g := range x.alive {
-		if err := from.Extract(g, dst); err != nil {
-			return at, err
-		}
+	err := combine.ExtractAll(from, x.alive, dst)
+	if row := (*combine.RowError)(nil); errors.As(err, &row) {
+		return row.Row, row.Err
 	}
-	return 0, nil
+	return 0, err
 }
 
 // appendDerived appends the value of an expression over the fields before it,

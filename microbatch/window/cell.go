@@ -140,11 +140,21 @@ func (c *cell) bytes() int64 {
 type view struct {
 	combine.Column
 	groups []uint32
+	these  []uint32 // scratch
 }
 
 // Extract implements combine.Column.
 func (v *view) Extract(g uint32, dst *column.Vector) error {
 	return v.Column.Extract(v.groups[g], dst)
+}
+
+// ExtractAll implements combine.BulkExtractor.
+func (v *view) ExtractAll(groups []uint32, dst *column.Vector) error {
+	v.these = v.these[:0]
+	for _, g := range groups {
+		v.these = append(v.these, v.groups[g])
+	}
+	return combine.ExtractAll(v.Column, v.these, dst)
 }
 
 // AppendAcc implements combine.Column.
