@@ -70,7 +70,8 @@ type Vector struct {
 	Codes []uint32
 	Dict  *Vector
 
-	n int
+	n     int
+	spare []bool // storage for Valid
 }
 
 // New returns an empty vector of the type, its children made.
@@ -102,9 +103,9 @@ func (v *Vector) Null(i int) bool {
 
 // Reset empties the vector and keeps its storage for reuse.
 func (v *Vector) Reset() {
-	v.n, v.Valid = 0, v.Valid[:0]
-	if len(v.Valid) == 0 {
-		v.Valid = nil
+	v.n = 0
+	if v.Valid != nil {
+		v.spare, v.Valid = v.Valid[:0], nil
 	}
 	v.Bools, v.Ints, v.Nanos, v.Floats = v.Bools[:0], v.Ints[:0], v.Nanos[:0], v.Floats[:0]
 	v.Decimals, v.Strings = v.Decimals[:0], v.Strings[:0]
@@ -118,12 +119,24 @@ func (v *Vector) Reset() {
 	}
 }
 
+// MakeValid gives Valid, if it is nil, an entry that says true for every row, and
+// room for so many rows in all.
+func (v *Vector) MakeValid(rows int) {
+	if v.Valid != nil {
+		return
+	}
+	if cap(v.spare) < max(rows, v.n, 1) {
+		v.spare = make([]bool, 0, max(rows, v.n, 1))
+	}
+	v.Valid, v.spare = v.spare[:v.n], nil
+	for i := range v.Valid {
+		v.Valid[i] = true
+	}
+}
+
 func (v *Vector) push(valid bool) {
-	if !valid && v.Valid == nil {
-		v.Valid = make([]bool, v.n, max(64, 2*v.n))
-		for i := range v.Valid {
-			v.Valid[i] = true
-		}
+	if !valid {
+		v.MakeValid(max(64, 2*v.n))
 	}
 	if v.Valid != nil {
 		v.Valid = append(v.Valid, valid)

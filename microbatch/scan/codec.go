@@ -52,7 +52,11 @@ func (f *inflater) close() {
 	}
 }
 
+// slack is room that a decoder likes to have behind what it writes.
+const slack = 64
+
 // inflate decompresses src, whose size decompressed must be exactly len(dst).
+// What lies behind that, up to the capacity, is undefined afterwards.
 func (f *inflater) inflate(codec int32, dst, src []byte) error {
 	var n int
 	var err error
@@ -96,14 +100,15 @@ func (f *inflater) unzstd(dst, src []byte) (int, error) {
 		f.close()
 	}
 	if f.zstd == nil {
-		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		// Not sparing its 128 KiB for literals: with room behind them too it copies in whole words.
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(false),
 			zstd.WithDecoderMaxMemory(uint64(f.limit)+1), zstd.WithDecoderMaxWindow(max(uint64(f.limit), 1<<10)))
 		if err != nil {
 			return 0, err
 		}
 		f.zstd, f.room = d, f.limit
 	}
-	out, err := f.zstd.DecodeAll(src, dst[:0:len(dst)])
+	out, err := f.zstd.DecodeAll(src, dst[:0])
 	if err == nil && len(out) == len(dst) && len(dst) > 0 && &out[0] != &dst[0] {
 		copy(dst, out)
 	}

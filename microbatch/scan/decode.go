@@ -63,10 +63,7 @@ func (p *plain64) ints(dst []int64) error {
 	if len(p.b)/8 < len(dst) {
 		return errShort
 	}
-	for i := range dst {
-		dst[i] = int64(binary.LittleEndian.Uint64(p.b[8*i:]))
-	}
-	p.b = p.b[8*len(dst):]
+	p.b = p.b[words(dst, p.b):]
 	return nil
 }
 
@@ -74,28 +71,45 @@ func (p *plain64) floats(dst []float64) error {
 	if len(p.b)/8 < len(dst) {
 		return errShort
 	}
-	for i := range dst {
-		dst[i] = math.Float64frombits(binary.LittleEndian.Uint64(p.b[8*i:]))
-	}
-	p.b = p.b[8*len(dst):]
+	p.b = p.b[words(dst, p.b):]
 	return nil
+}
+
+// words fills dst with the little-endian words that b starts with, of which it
+// has enough, and returns how many bytes they are.
+func words[T int64 | float64](dst []T, b []byte) int {
+	if len(dst) == 0 {
+		return 0
+	}
+	raw := unsafe.Slice((*byte)(unsafe.Pointer(&dst[0])), 8*len(dst))
+	copy(raw, b)
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+		for i := 0; i < len(raw); i += 8 {
+			binary.NativeEndian.PutUint64(raw[i:], binary.LittleEndian.Uint64(raw[i:]))
+		}
+	}
+	return len(raw)
 }
 
 // plainBytes is PLAIN BYTE_ARRAY: each value behind its length.
 type plainBytes struct{ b []byte }
 
 func (p *plainBytes) strings(dst []string) error {
+	b := p.b
+	at := 0
 	for i := range dst {
-		if len(p.b) < 4 {
+		if len(b)-at < 4 {
 			return errShort
 		}
-		n := binary.LittleEndian.Uint32(p.b)
-		if uint64(n) > uint64(len(p.b)-4) {
+		n := uint(binary.LittleEndian.Uint32(b[at:]))
+		at += 4
+		if n > uint(len(b)-at) {
 			return errShort
 		}
-		dst[i] = share(p.b[4 : 4+n])
-		p.b = p.b[4+n:]
+		dst[i] = share(b[at : at+int(n)])
+		at += int(n)
 	}
+	p.b = b[at:]
 	return nil
 }
 
@@ -256,6 +270,9 @@ func (x *indexes) read(dst []uint32) error {
 	}
 	if err := x.h.read(dst); err != nil {
 		return err
+	}
+	if x.size>>x.h.width != 0 { // no index of so few bits is beyond
+		return nil
 	}
 	most := uint32(0)
 	for _, v := range dst {

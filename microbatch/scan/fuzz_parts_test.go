@@ -112,7 +112,7 @@ func FuzzValues(f *testing.F) {
 
 // inSteps reads a page's values, so many at a time.
 func inSteps(n *node, lt leafType, encoding int32, body []byte, dict *column.Vector, steps []int) ([]string, error) {
-	src, err := newSource(n, lt, encoding, body, dict, 1<<16)
+	src, err := newSource(n, lt, encoding, body, dict, 1<<16, &work{})
 	if err != nil {
 		return nil, err
 	}
@@ -185,6 +185,13 @@ func FuzzInflate(f *testing.F) {
 		again := make([]byte, size)
 		if errAgain := i.inflate(int32(codec%9), again, src); fmt.Sprint(errAgain) != fmt.Sprint(err) || err == nil && !slices.Equal(again, room[:size]) {
 			t.Fatalf("codec %d: %q, %v, and a second time %q, %v", codec%9, room[:size], err, again, errAgain)
+		}
+		ample := append(make([]byte, int(size)+slack), guard...)
+		if errAmple := i.inflate(int32(codec%9), ample[:size:int(size)+slack], src); (errAmple == nil) != (err == nil) || err == nil && !slices.Equal(again, ample[:size]) {
+			t.Fatalf("codec %d: %q, %v, and with slack %q, %v", codec%9, room[:size], err, ample[:size], errAmple)
+		}
+		if string(ample[int(size)+slack:]) != guard {
+			t.Fatalf("codec %d wrote beyond its slack", codec%9)
 		}
 	})
 }

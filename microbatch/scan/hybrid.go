@@ -80,8 +80,42 @@ func (h *hybrid) start() error {
 	return nil
 }
 
-// unpack fills dst from the current bit-packed run.
+// unpack fills dst from the current bit-packed run, eight values at a time where
+// they are narrow: those start at a byte.
 func (h *hybrid) unpack(dst []uint32) {
+	if w := h.width & 63; w > 0 && w <= 16 && h.bit&7 == 0 {
+		at, mask := h.bit>>3, uint32(1)<<w-1
+		for len(dst) >= 8 && at+int(w/2)+8 <= len(h.bits) {
+			out := (*[8]uint32)(dst)
+			word := binary.LittleEndian.Uint64(h.bits[at:])
+			four(out[:4], word, w, mask)
+			if w <= 8 {
+				word >>= 4 * w & 63
+			} else {
+				word = binary.LittleEndian.Uint64(h.bits[at+int(w/2):]) >> (w & 1 * 4)
+			}
+			four(out[4:], word, w, mask)
+			dst, at = dst[8:], at+int(w)
+		}
+		h.bit = at << 3
+	}
+	h.unpackEach(dst)
+}
+
+// four parts the word's lowest values.
+func four(out []uint32, word uint64, w uint, mask uint32) {
+	_ = out[3]
+	out[0] = uint32(word) & mask
+	word >>= w & 63
+	out[1] = uint32(word) & mask
+	word >>= w & 63
+	out[2] = uint32(word) & mask
+	word >>= w & 63
+	out[3] = uint32(word) & mask
+}
+
+// unpackEach is unpack value by value.
+func (h *hybrid) unpackEach(dst []uint32) {
 	mask := uint64(1)<<h.width - 1
 	bit := h.bit
 	for i := range dst {

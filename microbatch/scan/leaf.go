@@ -92,7 +92,7 @@ func (l *leafReader) readDictionary(p *page) error {
 	if p.values > len(b) || p.values > l.lim.Page/16 { // a value takes a byte at least, and sixteen in memory
 		return fmt.Errorf("%d values in %d bytes", p.values, len(b))
 	}
-	src, err := newSource(l.node, l.lt, encPlain, b, nil, l.lim.Page)
+	src, err := newSource(l.node, l.lt, encPlain, b, nil, l.lim.Page, &work{})
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (l *leafReader) openV1(p *page) error {
 	if b, err = l.def.open(b, l.node.def, p.defEnc); err != nil {
 		return fmt.Errorf("definition levels: %w", err)
 	}
-	l.source, err = newSource(l.node, l.lt, p.encoding, b, l.dict, l.lim.Page)
+	l.source, err = newSource(l.node, l.lt, p.encoding, b, l.dict, l.lim.Page, &l.memory.scratch.work)
 	return err
 }
 
@@ -171,7 +171,7 @@ func (l *leafReader) openV2(p *page) error {
 	if err != nil {
 		return err
 	}
-	l.source, err = newSource(l.node, l.lt, p.encoding, b, l.dict, l.lim.Page)
+	l.source, err = newSource(l.node, l.lt, p.encoding, b, l.dict, l.lim.Page, &l.memory.scratch.work)
 	return err
 }
 
@@ -232,16 +232,11 @@ func (l *leafReader) readFlatPage(v *column.Vector, m int) error {
 // defs is full, and makes the other rows of defs null.
 func spread(v *column.Vector, defs []uint8, full uint8, k int) {
 	base := v.Len() - k
-	if v.Valid == nil {
-		valid := make([]bool, base, max(base+len(defs), batchRows))
-		for i := range valid {
-			valid[i] = true
-		}
-		v.Valid = valid
-	}
+	v.SetLen(base)
+	v.MakeValid(max(base+len(defs), batchRows))
 	v.Valid = v.Valid[:base]
-	for _, d := range defs {
-		v.Valid = append(v.Valid, d == full)
+	for i, valid := 0, more(&v.Valid, len(defs)); i < len(defs); i++ {
+		valid[i] = defs[i] == full
 	}
 	switch v.Type.Kind {
 	case column.Bool:

@@ -130,9 +130,6 @@ func (f *parquetFile) plan(req Request) ([]*source, []column.Type, error) {
 		if s.as.Kind == column.Null {
 			s.as = types[i]
 		}
-		if n != nil && !s.typ.SameRepr(s.as) {
-			s.natural = column.New(s.typ)
-		}
 		sources[i] = s
 	}
 	return sources, types, nil
@@ -155,13 +152,11 @@ func scanParquet(ctx context.Context, blob Blob, req Request, emit func(*column.
 	if err != nil || emit == nil {
 		return res, err
 	}
-	r := &groupReader{parquetFile: f, ctx: ctx, sources: sources, emit: emit}
-	defer r.close(req)
-	fields := make([]column.Field, len(sources))
-	for i, s := range sources {
-		fields[i] = column.Field{Name: req.Columns[i].Path, Type: s.as}
+	r := &groupReader{parquetFile: f, ctx: ctx, sources: sources, emit: emit, scratch: req.Scratch, batch: &column.Batch{}}
+	if r.scratch == nil {
+		r.scratch = &Scratch{}
 	}
-	r.batch = column.NewBatch(fields)
+	defer r.close(req)
 	if err := r.columns(req); err != nil {
 		return res, err
 	}
@@ -175,6 +170,7 @@ type groupReader struct {
 	*parquetFile
 	ctx     context.Context
 	sources []*source
+	scratch *Scratch
 	counter *source // read for its number of rows where no column is wanted
 	wanted  map[int]bool
 	readers []*leafReader
@@ -189,8 +185,18 @@ func (r *groupReader) close(req Request) {
 	for _, l := range r.readers {
 		l.memory.close()
 	}
-	if req.Scratch == nil && len(r.readers) > 0 {
-		r.readers[0].memory.scratch.infl.close()
+	for i, s := range r.sources {
+		if s.assembler != nil {
+			r.scratch.giveVector(s.natural)
+		}
+		if i < len(r.batch.Columns) {
+			r.scratch.giveVector(r.batch.Columns[i])
+		}
+	}
+	r.batch = nil
+	r.scratch.rest()
+	if req.Scratch == nil {
+		r.scratch.infl.close()
 	}
 }
 
@@ -211,17 +217,19 @@ func (r *groupReader) columns(req Request) error {
 		all = append(slices.Clone(all), r.counter)
 	}
 	r.wanted = make(map[int]bool)
-	scratch := req.Scratch
-	if scratch == nil {
-		scratch = &Scratch{}
+	r.scratch.infl.limit = req.Limits.Page
+	for _, s := range r.sources {
+		r.batch.Columns = append(r.batch.Columns, r.scratch.vector(s.as))
+		if s.assembler != nil && !s.typ.SameRepr(s.as) {
+			s.natural = r.scratch.vector(s.typ)
+		}
 	}
-	scratch.infl.limit = req.Limits.Page
 	for _, s := range all {
 		if s.assembler == nil {
 			continue
 		}
 		for _, l := range s.leaves {
-			l.lim, l.memory = req.Limits, pages{scratch: scratch, keep: req.Scratch == nil}
+			l.lim, l.memory = req.Limits, pages{scratch: r.scratch, keep: req.Scratch == nil}
 			r.wanted[l.node.leaf] = true
 			r.readers = append(r.readers, l)
 		}

@@ -1,12 +1,20 @@
 package scan
 
+import (
+	"slices"
+
+	"github.com/deltad/deltad/microbatch/column"
+)
+
 // Scratch is memory that a scan leaves for the next one: what it decompresses
-// into and the decoders that are dear to make. It serves one scan at a time.
-// The zero Scratch is ready.
+// into, the vectors of its batches and the decoders that are dear to make. It
+// serves one scan at a time. The zero Scratch is ready.
 type Scratch struct {
-	infl inflater
-	free [][]byte
-	held int // bytes in free
+	infl    inflater
+	free    [][]byte
+	held    int // bytes in free
+	vectors []*column.Vector
+	work    work
 }
 
 // What a Scratch keeps, so that one large object does not weigh for ever.
@@ -14,18 +22,20 @@ const (
 	keptBuffers = 64
 	keptBytes   = 12 << 20
 	roundUp     = 32 << 10
+	keptVectors = 64
+	keptWork    = 64 << 10 // entries
 )
 
-// take returns n bytes of any content.
+// take returns n bytes of any content, with slack behind them.
 func (s *Scratch) take(n int) []byte {
 	best := -1
 	for i, b := range s.free {
-		if cap(b) >= n && (best < 0 || cap(b) < cap(s.free[best])) {
+		if cap(b) >= n+slack && (best < 0 || cap(b) < cap(s.free[best])) {
 			best = i
 		}
 	}
 	if best < 0 {
-		return make([]byte, n, (n+roundUp-1)/roundUp*roundUp)
+		return make([]byte, n, (n+slack+roundUp-1)/roundUp*roundUp)
 	}
 	b := s.free[best]
 	last := len(s.free) - 1
@@ -44,6 +54,36 @@ func (s *Scratch) give(b []byte) {
 	s.held += cap(b)
 }
 
+// vector returns an empty vector of the type.
+func (s *Scratch) vector(t column.Type) *column.Vector {
+	for i, v := range s.vectors {
+		if v.Type.Equal(t) {
+			s.vectors = slices.Delete(s.vectors, i, i+1)
+			return v
+		}
+	}
+	return column.New(t)
+}
+
+// giveVector takes back a vector that nobody reads any more. One of lists or
+// structs may hold any amount: it is let go.
+func (s *Scratch) giveVector(v *column.Vector) {
+	if v == nil || len(s.vectors) == keptVectors || v.Type.Kind == column.List || v.Type.Kind == column.Struct {
+		return
+	}
+	v.Reset()
+	clear(v.Strings[:cap(v.Strings)]) // they hold pages
+	s.vectors = append(s.vectors, v)
+}
+
+// rest ends a scan: what was not of its usual size is let go.
+func (s *Scratch) rest() {
+	clear(s.work.strings) // they hold pages
+	if max(cap(s.work.ints), cap(s.work.strings), cap(s.work.codes)) > keptWork {
+		s.work = work{}
+	}
+}
+
 // pages is the memory of a leaf's pages.
 type pages struct {
 	scratch *Scratch
@@ -58,7 +98,7 @@ type pages struct {
 func (p *pages) next(n int, shared bool) []byte {
 	switch {
 	case shared && p.keep:
-		return make([]byte, n)
+		return make([]byte, n, n+slack)
 	case shared:
 		p.past = append(p.past, p.current)
 	default:
@@ -71,7 +111,7 @@ func (p *pages) next(n int, shared bool) []byte {
 // dictionary is next for a dictionary, whose memory is the chunk's.
 func (p *pages) dictionary(n int, shared bool) []byte {
 	if shared && p.keep {
-		return make([]byte, n)
+		return make([]byte, n, n+slack)
 	}
 	p.scratch.give(p.dict)
 	p.dict = p.scratch.take(n)

@@ -15,8 +15,15 @@ type valueSource interface {
 	appendTo(v *column.Vector, n int) error
 }
 
-// newSource returns the source of a page's values.
-func newSource(n *node, lt leafType, encoding int32, b []byte, dict *column.Vector, limit int) (valueSource, error) {
+// work is memory for what appendTo needs until it returns.
+type work struct {
+	ints    []int64
+	strings []string
+	codes   []uint32
+}
+
+// newSource returns the source of a page's values, which works in w.
+func newSource(n *node, lt leafType, encoding int32, b []byte, dict *column.Vector, limit int, w *work) (valueSource, error) {
 	if lt.conv == nothing {
 		return noValues{}, nil
 	}
@@ -25,7 +32,7 @@ func newSource(n *node, lt leafType, encoding int32, b []byte, dict *column.Vect
 			return nil, errors.New("dictionary indexes without a dictionary")
 		}
 		x, err := newIndexes(b, dict.Len())
-		return &gather{dict: dict, at: x}, err
+		return &gather{dict: dict, at: x, work: w}, err
 	}
 	raw, err := newDecoder(n, encoding, b, limit)
 	if err != nil {
@@ -35,12 +42,13 @@ func newSource(n *node, lt leafType, encoding int32, b []byte, dict *column.Vect
 	case physBoolean:
 		return &boolValues{raw: raw.(boolDecoder)}, nil
 	case physInt32, physInt64:
-		return &intValues{raw: raw.(intDecoder), leafType: lt}, nil
+		return &intValues{raw: raw.(intDecoder), leafType: lt, work: w}, nil
 	case physFloat, physDouble:
 		return &floatValues{raw: raw.(floatDecoder)}, nil
 	}
-	ascii := encoding == encPlain && lt.conv == toText && isASCII(b) // lengths and values alike
-	return &stringValues{raw: raw.(stringDecoder), leafType: lt, ascii: ascii}, nil
+	s := &stringValues{raw: raw.(stringDecoder), leafType: lt, work: w}
+	s.plain, _ = raw.(*plainBytes)
+	return s, nil
 }
 
 // newDecoder returns the decoder of the leaf's physical type. Which of the
@@ -121,6 +129,15 @@ func more[T any](s *[]T, n int) []T {
 	return (*s)[at:]
 }
 
+// fresh returns the slice with n entries of any content.
+func fresh[T any](s *[]T, n int) []T {
+	if cap(*s) < n {
+		*s = make([]T, n)
+	}
+	*s = (*s)[:n]
+	return *s
+}
+
 // noValues is the source of a column that has only nulls by its type.
 type noValues struct{}
 
@@ -154,22 +171,24 @@ func (f *floatValues) appendTo(v *column.Vector, n int) error {
 type intValues struct {
 	raw intDecoder
 	leafType
-	scratch []int64
+	work *work
 }
 
 func (s *intValues) appendTo(v *column.Vector, n int) error {
 	if s.conv == toDecimal || s.conv == fromUint64 {
-		s.scratch = s.scratch[:0]
-		in := more(&s.scratch, n)
+		in := fresh(&s.work.ints, n)
 		if err := s.raw.ints(in); err != nil {
 			return err
 		}
-		for _, x := range in {
-			d := column.Int128From(x)
-			if s.conv == fromUint64 {
-				d.Hi = 0
+		out := more(&v.Decimals, n)
+		if s.conv == fromUint64 {
+			for i, x := range in {
+				out[i] = column.Int128{Lo: uint64(x)}
 			}
-			v.Decimals = append(v.Decimals, d)
+		} else {
+			for i, x := range in {
+				out[i] = column.Int128From(x)
+			}
 		}
 		added(v, n)
 		return nil
@@ -225,8 +244,8 @@ func instants(in []int64, nanos []int32, mul int64) {
 type stringValues struct {
 	raw stringDecoder
 	leafType
-	ascii   bool // the page has no byte above 127
-	scratch []string
+	plain *plainBytes // raw, where it is that
+	work  *work
 }
 
 // isASCII says whether no byte of b is above 127.
@@ -242,24 +261,37 @@ func isASCII(b []byte) bool {
 	return seen&0x8080808080808080 == 0
 }
 
+// texts reads values as they are stored. Text is looked at while it is near:
+// lengths and values alike first, then each value.
+func (s *stringValues) texts(dst []string) error {
+	var from []byte
+	if s.plain != nil {
+		from = s.plain.b
+	}
+	if err := s.raw.strings(dst); err != nil || s.conv != toText {
+		return err
+	}
+	if s.plain != nil && isASCII(from[:len(from)-len(s.plain.b)]) {
+		return nil
+	}
+	for _, x := range dst {
+		if !utf8.ValidString(x) {
+			return fmt.Errorf("%.40q is not valid UTF-8", x)
+		}
+	}
+	return nil
+}
+
 func (s *stringValues) appendTo(v *column.Vector, n int) error {
 	if s.conv == asIs || s.conv == toText {
 		in := more(&v.Strings, n)
-		if err := s.raw.strings(in); err != nil {
+		if err := s.texts(in); err != nil {
 			return err
-		}
-		if s.conv == toText && !s.ascii {
-			for _, x := range in {
-				if !utf8.ValidString(x) {
-					return fmt.Errorf("%.40q is not valid UTF-8", x)
-				}
-			}
 		}
 		added(v, n)
 		return nil
 	}
-	s.scratch = s.scratch[:0]
-	in := more(&s.scratch, n)
+	in := fresh(&s.work.strings, n)
 	if err := s.raw.strings(in); err != nil {
 		return err
 	}
@@ -333,14 +365,13 @@ func half(h uint16) float32 {
 
 // gather is the source of a page of dictionary indexes.
 type gather struct {
-	dict    *column.Vector
-	at      *indexes
-	scratch []uint32
+	dict *column.Vector
+	at   *indexes
+	work *work
 }
 
 func (g *gather) appendTo(v *column.Vector, n int) error {
-	g.scratch = g.scratch[:0]
-	at := more(&g.scratch, n)
+	at := fresh(&g.work.codes, n)
 	if err := g.at.read(at); err != nil {
 		return err
 	}
