@@ -3,6 +3,7 @@ package sink
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -16,11 +17,18 @@ func (k *check) that(ok bool, field, format string, args ...any) {
 	}
 }
 
-// format accepts want and its minor versions ("deltad.current/1", "deltad.current/1.4").
-func (k *check) format(field, got, want string) {
-	if got != want && !strings.HasPrefix(got, want+".") && k.err == nil {
-		k.err = fmt.Errorf("%s %q, want %q: %w", field, got, want, ErrFormat)
+// format accepts what is wanted and its minor versions ("deltad.current/1", "deltad.current/1.4").
+func (k *check) format(field, got string, want ...string) {
+	if !slices.Contains(want, major(got)) && k.err == nil {
+		k.err = fmt.Errorf("%s %q, want %q: %w", field, got, strings.Join(want, " or "), ErrFormat)
 	}
+}
+
+// major is a format without its minor version.
+func major(format string) string {
+	name, number, _ := strings.Cut(format, "/")
+	number, _, _ = strings.Cut(number, ".")
+	return name + "/" + number
 }
 
 func (k *check) id(field, id string) {

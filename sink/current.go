@@ -209,7 +209,7 @@ func DecodeCurrent(b []byte) (Current, error) {
 		return Current{}, fmt.Errorf("decode CURRENT: more than %d bytes", MaxCurrent)
 	}
 	var c Current
-	if err := decode(b, currentFormat, &c); err != nil {
+	if err := decode(b, &c, currentFormat); err != nil {
 		return Current{}, fmt.Errorf("decode CURRENT: %w", err)
 	}
 	if c.Condemned == nil {
@@ -233,7 +233,7 @@ func encode(v any) ([]byte, error) {
 
 // decode checks the format first, so that a file of a later major version is refused as such and not for some field it has changed.
 // What names no format at all no deltad wrote, old or new: it is damaged.
-func decode(b []byte, want string, v any) error {
+func decode(b []byte, v any, want ...string) error {
 	var head *struct {
 		Format *string `json:"format"`
 	}
@@ -246,7 +246,7 @@ func decode(b []byte, want string, v any) error {
 		return errors.New("damaged: a JSON object without a format")
 	}
 	var k check
-	if k.format("format", *head.Format, want); k.err != nil {
+	if k.format("format", *head.Format, want...); k.err != nil {
 		return k.err
 	}
 	return json.Unmarshal(b, v)

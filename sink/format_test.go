@@ -78,6 +78,21 @@ func fullDelta() sink.Manifest {
 	return m
 }
 
+// fullLayers is a pane of three layers.
+func fullLayers() sink.Manifest {
+	m, hash := fullManifest(), strings.Repeat("cd", 32)
+	file := func(run uint64, name string, layer int) sink.File {
+		return sink.File{
+			Key: sink.DataKey(sinktest.ID(1, run), name+"-00000.parquet"), Layer: layer, Format: "parquet", Rows: 1, Bytes: 1, SHA256: hash,
+			MinKey: []string{"1"}, MaxKey: []string{"1"},
+		}
+	}
+	m.Files = []sink.File{file(7, "part", 0), file(8, "part", 1), file(1, "part", 2)}
+	m.Tombstones = []sink.File{file(7, "tombstones", 0), file(1, "tombstones", 2)}
+	m.Left = []sink.File{file(8, "left", 1)}
+	return m
+}
+
 // fullGeneration is a generation that has every member there is.
 func fullGeneration() sink.Manifest {
 	m, hash := fullManifest(), strings.Repeat("ef", 32)
@@ -119,7 +134,9 @@ func TestFormatsAreGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "testdata/manifest_full.json", least)
-	for name, m := range map[string]sink.Manifest{"testdata/manifest_over_base.json": fullDelta(), "testdata/manifest_generation.json": fullGeneration()} {
+	for name, m := range map[string]sink.Manifest{
+		"testdata/manifest_over_base.json": fullDelta(), "testdata/manifest_generation.json": fullGeneration(), "testdata/manifest_layers.json": fullLayers(),
+	} {
 		b, err := m.Encode()
 		if err != nil {
 			t.Fatal(err)
@@ -144,7 +161,7 @@ func TestReadersIgnoreUnknownFieldsAndRefuseUnknownFormats(t *testing.T) {
 	}{
 		{"unknown field", `"pipeline":"ads"`, `"pipeline":"ads","later":{"deep":[1]}`, false},
 		{"minor version", `/1"`, `/1.7"`, false},
-		{"major version", `/1"`, `/2"`, true},
+		{"major version", `/1"`, `/3"`, true},
 		{"longer major version", `/1"`, `/10"`, true},
 		{"another kind of file", `"deltad.`, `"other.`, true},
 	} {
@@ -303,6 +320,17 @@ func TestManifestThatIsRefused(t *testing.T) {
 		{"index that is cut off", "not a JSON object", func(m *sink.Manifest) { *m = fullGeneration(); m.Full.Index = []byte(`{"a":`) }},
 		{"fewer nulls than none", "full.nulls", func(m *sink.Manifest) { *m = fullGeneration(); m.Full.Nulls["clicks"] = -1 }},
 		{"created at", "created_at is missing", func(m *sink.Manifest) { m.CreatedAt = sink.Time{} }},
+		{"layers out of order", "is 1 for", func(m *sink.Manifest) { *m = fullLayers(); m.Files[1], m.Files[2] = m.Files[2], m.Files[1] }},
+		{"layer missing", "nothing is in layer 1", func(m *sink.Manifest) { *m = fullLayers(); m.Files, m.Left = append(m.Files[:1:1], m.Files[2]), nil }},
+		{"too many layers", "at most 20", func(m *sink.Manifest) { *m = fullLayers(); m.Files[2].Layer = 21 }},
+		{"negative layer", "layer -1", func(m *sink.Manifest) { m.Files[0].Layer = -1 }},
+		{"what leaves nothing", "below which is nothing", func(m *sink.Manifest) { *m = fullLayers(); m.Left[0].Layer = 0 }},
+		{"what left without bounds", "key bounds of 0", func(m *sink.Manifest) { *m = fullLayers(); m.Left[0].MinKey = nil }},
+		{"retractions in a layer", "retractions has", func(m *sink.Manifest) {
+			*m = fullLayers()
+			m.Retractions, m.Left = m.Left, nil
+		}},
+		{"generation in layers", "of a full index", func(m *sink.Manifest) { *m = fullGeneration(); m.Files[0].Layer = 1 }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := fullManifest()
@@ -481,7 +509,7 @@ func FuzzDecodeManifest(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b)
-	for _, m := range []sink.Manifest{fullDelta(), fullGeneration()} {
+	for _, m := range []sink.Manifest{fullDelta(), fullGeneration(), fullLayers()} {
 		seed, err := m.Encode()
 		if err != nil {
 			f.Fatal(err)

@@ -92,7 +92,8 @@ type Passed struct {
 	Reason    string `json:"reason"`
 }
 
-// File is a data file. MinKey and MaxKey hold the key columns of its first and last row as text (see sink/parquet).
+// File is a data file. MinKey and MaxKey hold the key columns of its first and last row as text (see sink/parquet). Layer is the layer of the
+// pane that it belongs to, see Manifest.Layers.
 type File struct {
 	Key    string   `json:"key"`
 	Layer  int      `json:"layer"`
@@ -179,6 +180,7 @@ type Manifest struct {
 	Skipped           []Passed         `json:"skipped"`
 	Files             []File           `json:"files"`
 	Tombstones        []File           `json:"tombstones"`
+	Left              []File           `json:"left,omitempty"`
 	Retractions       []File           `json:"retractions"`
 	Counts            Counts           `json:"counts"`
 	Checks            []CheckResult    `json:"checks"`
@@ -196,11 +198,12 @@ func (m Manifest) ProgressOr() *Time {
 
 // DataFiles are all files a reader of the pane may open.
 func (m Manifest) DataFiles() []File {
-	out := make([]File, 0, len(m.Files)+len(m.Tombstones)+len(m.Retractions))
-	return append(append(append(out, m.Files...), m.Tombstones...), m.Retractions...)
+	return slices.Concat(m.Files, m.Tombstones, m.Left, m.Retractions)
 }
 
-// DataIDs are the ids, sorted, of the runs whose data the pane is made of; a reset or a rollback names another run's.
+// DataIDs are the ids, sorted, of the runs whose data the pane is made of: each layer is another run's, and a reset or a rollback names
+// others' alone, as does a pane in which nothing differs from the one before. A file's key names its run, so where these are kept every
+// file of the pane is.
 func (m Manifest) DataIDs() []string {
 	set := map[string]bool{}
 	for _, f := range m.DataFiles() {
@@ -264,7 +267,7 @@ func parseManifestKey(key string) (version int64, runID string, side, ok bool) {
 // Validate says what is wrong with m, naming the field.
 func (m Manifest) Validate() error {
 	var k check
-	k.format("format", m.Format, manifestFormat)
+	k.format("format", m.Format, m.formatOf())
 	k.that(m.Pipeline != "", "pipeline", "is empty")
 	k.that(m.Version >= 1, "version", "is %d, want at least 1", m.Version)
 	k.id("run_id", m.RunID)
@@ -287,6 +290,7 @@ func (m Manifest) Validate() error {
 	m.validateSchema(&k)
 	m.validateInputs(&k)
 	m.validateFiles(&k)
+	m.validateLayers(&k)
 	return k.err
 }
 
@@ -366,10 +370,10 @@ func (m Manifest) validateFiles(k *check) {
 
 // normal makes every slice and map non-nil, as they are written.
 func (m Manifest) normal() Manifest {
-	m.Format = manifestFormat
+	m.Format = m.formatOf()
 	m.Jumps, m.Gap, m.Pending = some(m.Jumps), some(m.Gap), some(m.Pending)
 	m.Inputs, m.Quarantined, m.Skipped = some(m.Inputs), some(m.Quarantined), some(m.Skipped)
-	m.Files, m.Tombstones, m.Retractions = bounded(m.Files), bounded(m.Tombstones), bounded(m.Retractions)
+	m.Files, m.Tombstones, m.Left, m.Retractions = bounded(m.Files), bounded(m.Tombstones), bounded(m.Left), bounded(m.Retractions)
 	m.Checks, m.Schema.Fields = some(m.Checks), some(m.Schema.Fields)
 	if m.TimingsMS == nil {
 		m.TimingsMS = map[string]int64{}
@@ -421,8 +425,12 @@ func (m Manifest) Encode() ([]byte, error) {
 // number is ErrFormat.
 func DecodeManifest(b []byte) (Manifest, error) {
 	var m Manifest
-	if err := decode(b, manifestFormat, &m); err != nil {
+	if err := decode(b, &m, manifestFormat, layeredFormat); err != nil {
 		return Manifest{}, fmt.Errorf("decode manifest: %w", err)
+	}
+	if said := m.Format; m.formatOf() == layeredFormat && major(said) != layeredFormat {
+		// A reader that went by the format would have taken each layer for the whole.
+		return Manifest{}, fmt.Errorf("decode manifest: it has layers and says it is of format %q", said)
 	}
 	m = m.normal()
 	if err := m.Validate(); err != nil {

@@ -229,7 +229,7 @@ func (s *Sink) LoadInputs(ctx context.Context, m *Manifest) error {
 		return fmt.Errorf("read inputs of %s: %w", m.RunID, err)
 	}
 	var in inputsFile
-	if err := decode(b, inputsFormat, &in); err != nil {
+	if err := decode(b, &in, inputsFormat); err != nil {
 		return fmt.Errorf("decode %s: %w", f.Key, err)
 	}
 	if len(in.Inputs) != f.Inputs {

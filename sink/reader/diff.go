@@ -51,9 +51,9 @@ func Diff(ctx context.Context, a, b *Snapshot) iter.Seq2[Change, error] {
 	}
 }
 
-// change compares the documents that two scans stand at, either of which may be at its end, and moves on those it has dealt with. With
+// change compares the documents that two piles stand at, either of which may be at its end, and moves on those it has dealt with. With
 // shared, what has one key is one document.
-func change(x, y *scan, shared bool) (c Change, same bool, err error) {
+func change(x, y *pile, shared bool) (c Change, same bool, err error) {
 	order := 0
 	switch {
 	case x == nil:

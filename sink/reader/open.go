@@ -51,7 +51,7 @@ func OpenBase(ctx context.Context, st store.Store, generation string, o Options)
 		return nil, fmt.Errorf("open %s: %w: it is a manifest of kind %s", ref.Manifest, ErrPair, m.Kind)
 	}
 	s := &Snapshot{Manifest: m, Current: sink.Current{Pipeline: m.Pipeline, Version: m.Version, RunID: m.RunID}}
-	if s.delta, err = Open(st, o).table(ctx, m, m.Files, false); err != nil {
+	if s.delta, err = Open(st, o).stack(ctx, m, nil); err != nil {
 		return nil, fmt.Errorf("open %s: %w", ref.Manifest, err)
 	}
 	return s, nil

@@ -19,8 +19,6 @@ var (
 	ErrOlder = errors.New("CURRENT is older than what was read before")
 	// ErrPair: delta and base do not belong together.
 	ErrPair = errors.New("delta and base do not belong together")
-	// ErrLayers: the pane has layers, which this version cannot read.
-	ErrLayers = errors.New("pane has more than one layer")
 )
 
 // Options of a Reader. The zero value is fine.
@@ -107,7 +105,7 @@ func (r *Reader) poll(ctx context.Context) (bool, error) {
 func (r *Reader) load(ctx context.Context, head sink.Head, old *Snapshot) (*Snapshot, error) {
 	s := &Snapshot{Current: head.Current}
 	if old != nil && *old.Current.Delta == *head.Delta && sameBase(old.Current.Base, head.Base) {
-		s.Manifest, s.delta, s.tombstones = old.Manifest, old.delta, old.tombstones
+		s.Manifest, s.delta = old.Manifest, old.delta
 		s.BaseManifest, s.base = old.BaseManifest, old.base
 		return s, nil
 	}
@@ -119,7 +117,7 @@ func (r *Reader) load(ctx context.Context, head sink.Head, old *Snapshot) (*Snap
 	return s, r.fill(ctx, s, old)
 }
 
-// fill loads what s.Current and s.Manifest name; of old, which may be nil, it takes the base if that is the same.
+// fill loads what s.Current and s.Manifest name; of old, which may be nil, it takes the base if that is the same, and layers.
 func (r *Reader) fill(ctx context.Context, s, old *Snapshot) error {
 	head := s.Current
 	var err error
@@ -137,14 +135,15 @@ func (r *Reader) fill(ctx context.Context, s, old *Snapshot) error {
 	if err := s.pair(); err != nil {
 		return err
 	}
-	if s.delta, err = r.table(ctx, s.Manifest, s.Manifest.Files, false); err != nil {
-		return err
+	var below *stack
+	if old != nil {
+		below = old.delta
 	}
-	if s.tombstones, err = r.table(ctx, s.Manifest, s.Manifest.Tombstones, true); err != nil {
+	if s.delta, err = r.stack(ctx, s.Manifest, below); err != nil {
 		return err
 	}
 	if s.BaseManifest != nil && s.base == nil {
-		if s.base, err = r.table(ctx, *s.BaseManifest, s.BaseManifest.Files, false); err != nil {
+		if s.base, err = r.stack(ctx, *s.BaseManifest, nil); err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"strings"
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/sink"
@@ -17,7 +16,7 @@ type Snapshot struct {
 	Manifest     sink.Manifest
 	BaseManifest *sink.Manifest // nil without a base
 
-	delta, tombstones, base *table
+	delta, base *stack // base is nil without one
 }
 
 // pair checks that the manifests belong to CURRENT and to each other (Invariant 2).
@@ -87,27 +86,24 @@ type Found struct {
 
 // Find is Get, and tells where the answer came from.
 func (s *Snapshot) Find(ctx context.Context, key ...string) (Found, error) {
-	probe, err := s.delta.probe(key)
+	probe, err := keyRow(s.delta.keyFields, key)
+	if err != nil {
+		return Found{}, fmt.Errorf("get %q: %w", key, err)
+	}
+	said, doc, file, err := s.delta.find(ctx, probe)
 	if err != nil {
 		return Found{}, err
 	}
-	for _, l := range []struct {
-		layer Layer
-		table *table
-	}{{InDelta, s.delta}, {Tombstone, s.tombstones}, {InBase, s.base}} {
-		doc, file, err := l.table.find(ctx, probe)
-		if err != nil {
-			return Found{}, err
-		}
-		if file != "" {
-			f := Found{Found: l.layer != Tombstone, Layer: l.layer, File: file}
-			if f.Found {
-				f.Document = doc
-			}
-			return f, nil
-		}
+	switch said {
+	case document:
+		return Found{Document: doc, Found: true, Layer: InDelta, File: file}, nil
+	case tombstone:
+		return Found{Layer: Tombstone, File: file}, nil
 	}
-	return Found{}, nil
+	if said, doc, file, err = s.base.find(ctx, probe); err != nil || said != document {
+		return Found{}, err
+	}
+	return Found{Document: doc, Found: true, Layer: InBase, File: file}, nil
 }
 
 // All iterates over every document in key order, those of the delta before those of the base where keys are equal (the base's are left
@@ -128,85 +124,38 @@ func (s *Snapshot) All(ctx context.Context) iter.Seq2[Document, error] {
 	}
 }
 
-// merged walks the documents of a snapshot: delta, tombstones and base side by side.
-type merged struct{ delta, tombstones, base *scan }
+// merged walks the documents of a snapshot: delta and base side by side.
+type merged struct{ delta, base *pile }
 
-func (s *Snapshot) merge() *merged {
-	return &merged{s.delta.scan(), s.tombstones.scan(), s.base.scan()}
-}
+func (s *Snapshot) merge() *merged { return &merged{s.delta.pile(), s.base.pile()} }
 
-// at is the scan that stands at the next document, or nil at the end. The caller moves it on.
-func (m *merged) at(ctx context.Context) (*scan, error) {
-	d, t, b := m.delta, m.tombstones, m.base
+// at is the pile that stands at the next document, or nil at the end. The caller moves it on.
+func (m *merged) at(ctx context.Context) (*pile, error) {
+	d, b := m.delta, m.base
 	for {
-		for _, c := range []*scan{d, t, b} {
-			if err := c.fill(ctx); err != nil {
+		for _, p := range []*pile{d, b} {
+			if err := p.fill(ctx); err != nil {
 				return nil, err
 			}
 		}
+		order := -1
 		switch {
-		case d.done && b.done:
+		case d.done() && b.done():
 			return nil, nil
-		case !b.done && !d.done && b.compare(d) == 0, !b.done && !t.done && b.compare(t) == 0:
-			b.next() // hidden by the delta or by a tombstone
-		case !t.done && (b.done || t.compare(b) < 0):
-			t.next() // hides nothing (any more)
-		case b.done || !d.done && d.compare(b) < 0:
-			return d, nil
-		default:
+		case d.done():
+			order = 1
+		case !b.done():
+			order = d.compare(b)
+		}
+		switch {
+		case order > 0:
 			return b, nil
+		case order == 0:
+			b.next() // hidden by the delta's document or tombstone
+		case d.tombstone():
+			d.next() // hides nothing (any more)
+		default:
+			return d, nil
 		}
 	}
-}
-
-// Files are the keys of the live data files relative to the output: the delta's, its tombstones, the base's.
-func (s *Snapshot) Files() (delta, tombstones, base []string) {
-	delta, tombstones = keys(s.Manifest.Files), keys(s.Manifest.Tombstones)
-	if s.BaseManifest != nil {
-		base = keys(s.BaseManifest.Files)
-	}
-	return delta, tombstones, base
-}
-
-func keys(files []sink.File) []string {
-	out := make([]string, len(files))
-	for i, f := range files {
-		out[i] = f.Key
-	}
-	return out
-}
-
-// SQL is a DuckDB table expression over exactly the live files below root: read_parquet([…]), or with a base a subquery that lets the
-// delta's documents and tombstones hide the base's.
-func (s *Snapshot) SQL(root string) string {
-	delta, tombstones, base := s.Files()
-	if len(base) == 0 {
-		return readParquet(root, delta, s.delta.fields)
-	}
-	var on []string
-	for _, f := range s.delta.keyFields {
-		name := `"` + strings.ReplaceAll(f.Name, `"`, `""`) + `"`
-		on = append(on, fmt.Sprintf("h.%s = b.%s", name, name))
-	}
-	hide := "SELECT * FROM " + readParquet(root, delta, s.delta.fields)
-	if len(tombstones) > 0 {
-		hide += " UNION ALL BY NAME SELECT * FROM " + readParquet(root, tombstones, s.delta.keyFields)
-	}
-	return fmt.Sprintf("(SELECT * FROM %s UNION ALL BY NAME SELECT * FROM %s b WHERE NOT EXISTS (SELECT 1 FROM (%s) h WHERE %s))",
-		readParquet(root, delta, s.delta.fields), readParquet(root, base, s.base.fields), hide, strings.Join(on, " AND "))
-}
-
-func readParquet(root string, keys []string, fields []column.Field) string {
-	if len(keys) == 0 {
-		cols := make([]string, len(fields))
-		for i, f := range fields {
-			cols[i] = `NULL AS "` + strings.ReplaceAll(f.Name, `"`, `""`) + `"`
-		}
-		return "(SELECT " + strings.Join(cols, ", ") + " WHERE false)"
-	}
-	quoted := make([]string, len(keys))
-	for i, k := range keys {
-		quoted[i] = "'" + strings.ReplaceAll(strings.TrimSuffix(root, "/")+"/"+k, "'", "''") + "'"
-	}
-	return "read_parquet([" + strings.Join(quoted, ", ") + "])"
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/deltad/deltad/store"
 )
 
-// table is a sorted sequence of rows in files: the documents of a pane or a base, or the keys of tombstones.
+// table is a sorted sequence of rows in files: the documents of one layer of a pane or of a base, or keys that the layer says something of.
 type table struct {
 	st        store.Store
 	fields    []column.Field
@@ -34,7 +34,8 @@ type file struct {
 	}
 }
 
-func (r *Reader) table(ctx context.Context, m sink.Manifest, files []sink.File, keysOnly bool) (*table, error) {
+// table opens files in their order; known are files that are open already, by what nameOf says.
+func (r *Reader) table(ctx context.Context, m sink.Manifest, files []sink.File, keysOnly bool, known map[string]*file) (*table, error) {
 	fields, err := parquet.Fields(m.Schema)
 	if err != nil {
 		return nil, fmt.Errorf("manifest of %s: %w", m.RunID, err)
@@ -45,17 +46,14 @@ func (r *Reader) table(ctx context.Context, m sink.Manifest, files []sink.File, 
 	}
 	var last *column.Batch
 	for _, f := range files {
-		if f.Layer != 0 {
-			return nil, fmt.Errorf("%s: %w", f.Key, ErrLayers)
-		}
 		if f.Format != "parquet" {
 			return nil, fmt.Errorf("%s: format %q is unknown to this reader", f.Key, f.Format)
 		}
-		lo, err := t.row(f.MinKey)
+		lo, err := keyRow(t.keyFields, f.MinKey)
 		if err != nil {
 			return nil, fmt.Errorf("%s: min_key: %w", f.Key, err)
 		}
-		hi, err := t.row(f.MaxKey)
+		hi, err := keyRow(t.keyFields, f.MaxKey)
 		if err != nil {
 			return nil, fmt.Errorf("%s: max_key: %w", f.Key, err)
 		}
@@ -63,7 +61,11 @@ func (r *Reader) table(ctx context.Context, m sink.Manifest, files []sink.File, 
 			return nil, fmt.Errorf("%s: %w: its keys do not follow the file before", f.Key, sink.ErrCorrupt)
 		}
 		last = hi
-		t.files = append(t.files, &file{File: f, max: hi})
+		open := known[nameOf(f)]
+		if open == nil || open.Rows != f.Rows || open.Bytes != f.Bytes {
+			open = &file{File: f, max: hi}
+		}
+		t.files = append(t.files, open)
 	}
 	if r.o.Lazy {
 		return t, nil
@@ -76,29 +78,20 @@ func (r *Reader) table(ctx context.Context, m sink.Manifest, files []sink.File, 
 	return t, nil
 }
 
+// nameOf tells a file from every other: no key is used twice, and the hash is of its bytes.
+func nameOf(f sink.File) string { return f.SHA256 + " " + f.Key }
+
 // order compares rows of batches that hold the columns of the table, of another table with the same key, or the key alone.
 func (t *table) order(a *column.Batch, i int, b *column.Batch, j int) int {
 	return parquet.CompareKeys(t.keyFields, a, i, b, j)
 }
 
-// row makes a batch of one key.
-func (t *table) row(key []string) (*column.Batch, error) {
-	if len(key) != len(t.keyFields) {
-		return nil, fmt.Errorf("%d key values, want %d", len(key), len(t.keyFields))
+// keyRow makes a batch of one key.
+func keyRow(keyFields []column.Field, key []string) (*column.Batch, error) {
+	if len(key) != len(keyFields) {
+		return nil, fmt.Errorf("%d key values, want %d", len(key), len(keyFields))
 	}
-	b, err := parquet.KeyRow(t.keyFields, key)
-	if err != nil {
-		return nil, err
-	}
-	return b, nil
-}
-
-func (t *table) probe(key []string) (*column.Batch, error) {
-	b, err := t.row(key)
-	if err != nil {
-		return nil, fmt.Errorf("get %q: %w", key, err)
-	}
-	return b, nil
+	return parquet.KeyRow(keyFields, key)
 }
 
 // load returns the rows of a file, verified.
@@ -113,15 +106,11 @@ func (t *table) load(ctx context.Context, f *file) ([]*column.Batch, error) {
 	return batches, err
 }
 
-// pass is load for a scan, which comes by once: it does not keep what it read.
-func (t *table) pass(ctx context.Context, f *file) ([]*column.Batch, error) {
+// kept are the rows of a file that was loaded, else nil.
+func (f *file) kept() []*column.Batch {
 	f.mu.Lock()
-	batches, loaded := f.mu.batches, f.mu.loaded
-	f.mu.Unlock()
-	if loaded {
-		return batches, nil
-	}
-	return t.read(ctx, f)
+	defer f.mu.Unlock()
+	return f.mu.batches
 }
 
 func (t *table) read(ctx context.Context, f *file) ([]*column.Batch, error) {
@@ -136,40 +125,59 @@ func (t *table) read(ctx context.Context, f *file) ([]*column.Batch, error) {
 	return batches, nil
 }
 
-// each calls emit with the rows of a file, whose bytes are verified before, a row group at a time. It holds the file's bytes and one group.
+// each calls emit with the rows of a file, a row group at a time. It holds the file's bytes and one group.
 func (t *table) each(ctx context.Context, f *file, emit func(*column.Batch) error) error {
+	o, err := t.open(ctx, f)
+	for err == nil {
+		var b *column.Batch
+		if b, err = o.next(); err == nil {
+			err = emit(b)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// opened is a file whose bytes are at hand and verified.
+type opened struct {
+	*file
+	rd   *parquet.Reader
+	rows int64
+}
+
+func (t *table) open(ctx context.Context, f *file) (*opened, error) {
 	b, _, err := store.ReadAll(ctx, t.st, f.Key, f.Bytes, store.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("read %s: %w", f.Key, err)
+		return nil, fmt.Errorf("read %s: %w", f.Key, err)
 	}
 	if got := sink.Sum(b); got != f.SHA256 {
-		return fmt.Errorf("read %s: %w: sha256 %s, want %s", f.Key, sink.ErrCorrupt, got, f.SHA256)
+		return nil, fmt.Errorf("read %s: %w: sha256 %s, want %s", f.Key, sink.ErrCorrupt, got, f.SHA256)
 	}
 	rd, err := parquet.NewReader(bytes.NewReader(b), int64(len(b)), t.fields)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", f.Key, err)
+		return nil, fmt.Errorf("read %s: %w", f.Key, err)
 	}
 	if rd.Rows() != f.Rows {
-		return fmt.Errorf("read %s: %w: %d rows, want %d", f.Key, sink.ErrCorrupt, rd.Rows(), f.Rows)
+		return nil, fmt.Errorf("read %s: %w: %d rows, want %d", f.Key, sink.ErrCorrupt, rd.Rows(), f.Rows)
 	}
-	rows := int64(0)
-	for {
-		batch, err := rd.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("read %s: %w", f.Key, err)
-		}
-		rows += int64(batch.Len)
-		if err := emit(batch); err != nil {
-			return err
-		}
+	return &opened{file: f, rd: rd}, nil
+}
+
+// next is the next row group, or io.EOF after the last.
+func (o *opened) next() (*column.Batch, error) {
+	b, err := o.rd.Next()
+	switch {
+	case errors.Is(err, io.EOF) && o.rows != o.Rows:
+		return nil, fmt.Errorf("read %s: %w: %d rows, want %d", o.Key, sink.ErrCorrupt, o.rows, o.Rows)
+	case errors.Is(err, io.EOF):
+		return nil, io.EOF
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", o.Key, err)
 	}
-	if rows != f.Rows {
-		return fmt.Errorf("read %s: %w: %d rows, want %d", f.Key, sink.ErrCorrupt, rows, f.Rows)
-	}
-	return nil
+	o.rows += int64(b.Len)
+	return b, nil
 }
 
 // keyOf narrows a batch to its key columns, as order wants them.
@@ -186,11 +194,8 @@ func (t *table) keyOf(b *column.Batch) *column.Batch {
 	return k
 }
 
-// find returns the row of a key and the file that has it, or "". A nil table has none.
+// find returns the row of a key and the file that has it, or "".
 func (t *table) find(ctx context.Context, probe *column.Batch) (Document, string, error) {
-	if t == nil {
-		return Document{}, "", nil
-	}
 	at := sort.Search(len(t.files), func(i int) bool { return t.order(t.files[i].max, 0, probe, 0) >= 0 })
 	if at == len(t.files) {
 		return Document{}, "", nil
@@ -213,39 +218,65 @@ func (t *table) find(ctx context.Context, probe *column.Batch) (Document, string
 	return Document{}, "", nil
 }
 
-// scan walks the rows of a table in order. A nil table has none.
+// scan walks the rows of a table in order. What it reads itself it does not keep, since it comes by once: it holds the bytes of one file
+// and one row group.
 type scan struct {
 	t       *table
 	file    int
-	batches []*column.Batch
+	open    *opened         // where the file at hand was not loaded before
+	batches []*column.Batch // of one that was
 	batch   *column.Batch
 	key     *column.Batch
 	row     int
 	done    bool
 }
 
-func (t *table) scan() *scan { return &scan{t: t, done: t == nil} }
+func (t *table) scan() *scan { return &scan{t: t} }
 
 // fill makes the row at hand available, or sets done.
 func (s *scan) fill(ctx context.Context) error {
 	for !s.done && (s.batch == nil || s.row == s.batch.Len) {
+		b, err := s.group(ctx)
 		switch {
-		case len(s.batches) > 0:
-			s.batch, s.batches, s.row = s.batches[0], s.batches[1:], 0
-			s.key = s.t.keyOf(s.batch)
-		case s.file < len(s.t.files):
-			var err error
-			if s.batches, err = s.t.pass(ctx, s.t.files[s.file]); err != nil {
-				return err
-			}
-			s.file++
-		default:
+		case errors.Is(err, io.EOF):
 			s.done = true
+		case err != nil:
+			return err
+		default:
+			s.batch, s.key, s.row = b, s.t.keyOf(b), 0
 		}
 	}
 	return nil
 }
 
-func (s *scan) next()               { s.row++ }
-func (s *scan) compare(o *scan) int { return s.t.order(s.key, s.row, o.key, o.row) }
-func (s *scan) doc() Document       { return Document{Fields: s.t.fields, Batch: s.batch, Row: s.row} }
+// group is the next row group of the table, or io.EOF.
+func (s *scan) group(ctx context.Context) (*column.Batch, error) {
+	for {
+		if len(s.batches) > 0 {
+			b := s.batches[0]
+			s.batches = s.batches[1:]
+			return b, nil
+		}
+		if s.open != nil {
+			b, err := s.open.next()
+			if !errors.Is(err, io.EOF) {
+				return b, err
+			}
+			s.open = nil
+		}
+		if s.file == len(s.t.files) {
+			return nil, io.EOF
+		}
+		f := s.t.files[s.file]
+		s.file++
+		if s.batches = f.kept(); s.batches == nil {
+			var err error
+			if s.open, err = s.t.open(ctx, f); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+func (s *scan) compareKeys(o *scan) int { return s.t.order(s.key, s.row, o.key, o.row) }
+func (s *scan) doc() Document           { return Document{Fields: s.t.fields, Batch: s.batch, Row: s.row} }

@@ -73,6 +73,8 @@ type Pane struct {
 	Parent *sink.Manifest
 	// SupportUntil is until when a promotion supports the base it leaves.
 	SupportUntil time.Time
+	// Below, which the pane that head names is read from, makes this one a layer more over it, where that can take one.
+	Below store.Store
 }
 
 // Manifest is the pane's manifest without its files.
@@ -135,22 +137,38 @@ func Write(ctx context.Context, s *sink.Sink, me sink.Owner, head sink.Head, p P
 		p.Parent = &parent
 	}
 	m := p.Manifest(me, head)
-	docs := Batch(p.Documents)
-	dead := column.NewBatch(parquet.KeyFields(Fields()))
-	sort.Strings(p.Tombstones)
-	for _, k := range p.Tombstones {
-		dead.Columns[0].AppendString(k)
-		dead.Len++
+	rows, below := Rows{p.Documents, p.Tombstones, nil}, sink.Manifest{}
+	if p.Below != nil && head.Delta != nil {
+		var err error
+		if below, err = s.ReadManifest(ctx, head.Delta.Ref()); err != nil {
+			return sink.Ref{}, sink.Manifest{}, err
+		}
+	}
+	layered := below.Kind == sink.Delta && below.Top() < sink.MaxLayer
+	if layered {
+		was, err := RowsOf(ctx, p.Below, below)
+		if err != nil {
+			return sink.Ref{}, sink.Manifest{}, err
+		}
+		rows = Diff(was, rows)
 	}
 	put := func(ctx context.Context, part parquet.Part, body io.ReadSeeker) (string, error) {
 		return s.PutData(ctx, p.RunID, part.Name, body, part.SHA256)
 	}
 	var err error
-	if m.Files, err = Files(ctx, Fields(), "part", docs, put); err != nil {
+	if m.Files, err = Files(ctx, Fields(), "part", Batch(rows.Documents), put); err != nil {
 		return sink.Ref{}, m, err
 	}
-	if m.Tombstones, err = Files(ctx, parquet.KeyFields(Fields()), "tombstones", dead, put); err != nil {
+	if m.Tombstones, err = Files(ctx, parquet.KeyFields(Fields()), "tombstones", KeyBatch(rows.Tombstones), put); err != nil {
 		return sink.Ref{}, m, err
+	}
+	if m.Left, err = Files(ctx, parquet.KeyFields(Fields()), "left", KeyBatch(rows.Left), put); err != nil {
+		return sink.Ref{}, m, err
+	}
+	if layered {
+		if m, err = m.Over(below); err != nil {
+			return sink.Ref{}, m, err
+		}
 	}
 	ref, err := s.WriteManifest(ctx, m)
 	return ref, m, err
@@ -167,6 +185,17 @@ func Batch(documents map[string]int64) *column.Batch {
 	for _, k := range keys {
 		b.Columns[0].AppendString(k)
 		b.Columns[1].AppendInt(documents[k])
+		b.Len++
+	}
+	return b
+}
+
+// KeyBatch is keys as a batch of the key column, sorted.
+func KeyBatch(keys []string) *column.Batch {
+	b := column.NewBatch(parquet.KeyFields(Fields()))
+	sort.Strings(keys)
+	for _, k := range keys {
+		b.Columns[0].AppendString(k)
 		b.Len++
 	}
 	return b
