@@ -34,29 +34,3 @@ func (e *RowError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, e.Er
 
 // Unwrap returns Err.
 func (e *RowError) Unwrap() error { return e.Err }
-
-// MergeAccs merges the accumulator of each row i into groups[i], all of them
-// different, as Merge does one by one. An error is a RowError; the rows before
-// it are merged.
-func MergeAccs(c Column, groups []uint32, a Accs) error {
-	for i, g := range groups {
-		if acc := a.At(i); len(acc) > 0 {
-			if err := c.Merge(g, acc); err != nil {
-				return &RowError{i, err}
-			}
-		}
-	}
-	return nil
-}
-
-// UnmergeAccs is MergeAccs of what was merged before, taken out again.
-func UnmergeAccs(c Inverter, groups []uint32, a Accs) error {
-	for i, g := range groups {
-		if acc := a.At(i); len(acc) > 0 {
-			if err := c.Unmerge(g, acc); err != nil {
-				return &RowError{i, err}
-			}
-		}
-	}
-	return nil
-}
