@@ -5,10 +5,7 @@
 // so neither may reach an output: callers sort by bytes first.
 package intern
 
-import (
-	"bytes"
-	"hash/maphash"
-)
+import "hash/maphash"
 
 // Set maps byte strings to ids: linear probing over one table, the bytes in
 // one arena. It is not safe for concurrent use. Use New.
@@ -18,6 +15,8 @@ type Set struct {
 	hash  []uint64 // of each id but those pushed since the last call of ID
 	end   []int    // arena offset after each id
 	arena []byte
+
+	touched uint64 // of no meaning: what is read must be used
 }
 
 const minSlots = 16
@@ -32,22 +31,9 @@ func (s *Set) ID(b []byte) (id uint32, added bool) {
 	if len(s.hash) < len(s.end) {
 		s.catchUp()
 	}
-	h := maphash.Bytes(s.seed, b)
-	mask := uint64(len(s.slots) - 1)
-	i := h & mask
-	for ; s.slots[i] != 0; i = (i + 1) & mask {
-		if slot := s.slots[i]; slot>>32 == h>>32 {
-			if id = uint32(slot) - 1; bytes.Equal(s.Bytes(id), b) {
-				return id, false
-			}
-		}
-	}
-	s.slots[i] = slotOf(h, uint32(len(s.hash)))
-	s.hash = append(s.hash, h)
-	if len(s.hash) > len(s.slots)*5/8 {
-		s.grow()
-	}
-	return s.Push(b), true
+	n := len(s.end)
+	id = s.find(b, maphash.Bytes(s.seed, b))
+	return id, len(s.end) > n
 }
 
 // Push gives b the next id. The caller knows that b has none yet; nothing is

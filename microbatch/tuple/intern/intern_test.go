@@ -38,3 +38,33 @@ func TestIDsAreDenseAndStable(t *testing.T) {
 		}
 	})
 }
+
+// TestManyAreFoundAsOneByOne: ids of many at once are those of one after the
+// other, whatever is new, known or there twice.
+func TestManyAreFoundAsOneByOne(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		many, each := intern.New(), intern.New()
+		for range rapid.IntRange(1, 4).Draw(rt, "rounds") {
+			var list [][]byte
+			for _, k := range rapid.SliceOfN(rapid.IntRange(0, 900), 0, 500).Draw(rt, "keys") {
+				list = append(list, []byte(fmt.Sprint(k)[min(k%5, 1):]))
+			}
+			if len(list) > 0 && rapid.Bool().Draw(rt, "pushed") {
+				key := []byte(fmt.Sprint("pushed", many.Len()))
+				many.Push(key)
+				each.Push(key)
+				list[0] = key
+			}
+			out := make([]uint32, len(list))
+			many.IDs(list, out)
+			for i, b := range list {
+				if id, _ := each.ID(b); id != out[i] || string(many.Bytes(id)) != string(b) {
+					rt.Fatalf("%s: id %d among many, %d by itself", b, out[i], id)
+				}
+			}
+			if many.Len() != each.Len() {
+				rt.Fatalf("%d ids of %d", many.Len(), each.Len())
+			}
+		}
+	})
+}
