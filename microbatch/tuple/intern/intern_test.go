@@ -1,7 +1,9 @@
 package intern_test
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -65,6 +67,32 @@ func TestManyAreFoundAsOneByOne(t *testing.T) {
 			if many.Len() != each.Len() {
 				rt.Fatalf("%d ids of %d", many.Len(), each.Len())
 			}
+		}
+	})
+}
+
+// TestSortIsByBytes: few ids and many, some of them twice, with bytes in common
+// and without.
+func TestSortIsByBytes(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := intern.New()
+		prefix := rapid.SampledFrom([]string{"", "k", "a long prefix "}).Draw(rt, "prefix")
+		n := rapid.SampledFrom([]int{1, 2, 40, 3000}).Draw(rt, "keys")
+		var ids []uint32
+		for range n {
+			k := rapid.IntRange(0, 2*n).Draw(rt, "key")
+			key := fmt.Sprint(prefix, k)
+			if k%7 == 0 {
+				key += "\x00\x00\x00\x00\x00\x00\x00\x00"[:k%9] + "tail"[:k%5]
+			}
+			id, _ := s.ID([]byte(key))
+			ids = append(ids, id)
+		}
+		want := slices.Clone(ids)
+		slices.SortFunc(want, func(a, b uint32) int { return bytes.Compare(s.Bytes(a), s.Bytes(b)) })
+		s.Sort(ids)
+		if !slices.Equal(ids, want) {
+			rt.Fatalf("%v, want %v", ids, want)
 		}
 	})
 }
