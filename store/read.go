@@ -10,6 +10,11 @@ import (
 
 // ReadAll reads a whole object or range into memory. More than limit bytes are refused with ErrTooLarge before the first is read.
 func ReadAll(ctx context.Context, s Store, key string, limit int64, o GetOptions) ([]byte, ObjectInfo, error) {
+	return ReadInto(ctx, s, key, nil, limit, o)
+}
+
+// ReadInto is ReadAll into buf's memory, if it has enough.
+func ReadInto(ctx context.Context, s Store, key string, buf []byte, limit int64, o GetOptions) ([]byte, ObjectInfo, error) {
 	obj, err := s.Get(ctx, key, o)
 	if err != nil {
 		return nil, ObjectInfo{}, err
@@ -18,12 +23,17 @@ func ReadAll(ctx context.Context, s Store, key string, limit int64, o GetOptions
 	if obj.Length > limit {
 		return nil, obj.Info, Fail("get", s.String(), key, ErrTooLarge, fmt.Errorf("%d bytes, limit %d", obj.Length, limit))
 	}
-	b := make([]byte, obj.Length)
+	b := buf[:0]
+	if int64(cap(b)) < obj.Length {
+		b = make([]byte, obj.Length)
+	}
+	b = b[:obj.Length]
 	if _, err := io.ReadFull(obj.Body, b); err != nil {
 		return nil, obj.Info, Fail("get", s.String(), key, nil, fmt.Errorf("read body: %w", err))
 	}
 	// The end must be there too: a store may report a broken or over-long body only behind the last byte.
-	if n, err := io.ReadFull(obj.Body, make([]byte, 1)); n != 0 || err != io.EOF {
+	var more [1]byte
+	if n, err := io.ReadFull(obj.Body, more[:]); n != 0 || err != io.EOF {
 		return nil, obj.Info, Fail("get", s.String(), key, ErrUnavailable, fmt.Errorf("body does not end after %d bytes: %v", obj.Length, err))
 	}
 	return b, obj.Info, nil

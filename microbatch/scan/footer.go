@@ -178,9 +178,9 @@ func parseLogical(c *compact, typ byte) logicalType {
 	return l
 }
 
-// groups calls each for every row group in turn, with the chunks of the wanted
-// leaves. It checks that the groups have the file's rows.
-func (f *footer) groups(leaves int, wanted map[int]bool, each func(rowGroup) error) error {
+// groups calls each for every row group in turn, with its number and the chunks
+// of the wanted leaves. It checks that the groups have the file's rows.
+func (f *footer) groups(leaves int, wanted map[int]bool, each func(int, rowGroup) error) error {
 	c := &compact{b: f.raw, at: f.groupsAt}
 	var sum int64
 	var failed error
@@ -198,8 +198,7 @@ func (f *footer) groups(leaves int, wanted map[int]bool, each func(rowGroup) err
 			return
 		}
 		sum += g.rows
-		if err := each(g); err != nil {
-			failed = fmt.Errorf("row group %d: %w", i, err)
+		if failed = each(i, g); failed != nil {
 			c.fail(failed)
 		}
 	})

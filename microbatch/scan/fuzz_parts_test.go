@@ -36,7 +36,7 @@ func FuzzFooter(f *testing.F) {
 			wanted[i] = true
 		}
 		groups := 0
-		err = foot.groups(leaves, wanted, func(g rowGroup) error {
+		err = foot.groups(leaves, wanted, func(_ int, g rowGroup) error {
 			if groups++; g.rows < 0 || len(g.chunks) > len(wanted) {
 				t.Fatalf("a group of %d rows with %d chunks of %d", g.rows, len(g.chunks), len(wanted))
 			}

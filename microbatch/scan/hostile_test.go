@@ -113,7 +113,7 @@ func bodies(t *testing.T, data []byte) []bool {
 		all[i] = true
 	}
 	n := 0
-	err = f.groups(f.leaves, all, func(g rowGroup) error {
+	err = f.groups(f.leaves, all, func(_ int, g rowGroup) error {
 		for _, m := range g.chunks {
 			chunk := data[m.start : m.start+m.size]
 			for at := 0; at < len(chunk); {

@@ -160,7 +160,12 @@ func scanParquet(ctx context.Context, blob Blob, req Request, emit func(*column.
 	if err := r.columns(req); err != nil {
 		return res, err
 	}
-	err = f.groups(f.leaves, r.wanted, r.group)
+	q := r.line(req.Ahead)
+	defer q.stop()
+	err = f.groups(f.leaves, r.wanted, q.add)
+	if early := q.rest(); early != nil {
+		err = early
+	}
 	res.Rows = r.rows
 	return res, err
 }
@@ -252,20 +257,9 @@ func countable(n *node) *node {
 	return nil
 }
 
-// group reads one row group.
-func (r *groupReader) group(g rowGroup) error {
-	if g.rows == 0 {
-		return nil
-	}
-	for _, l := range r.readers {
-		if err := g.chunks[l.node.leaf].check(l.node, g.rows, r.dataEnd); err != nil {
-			return inColumn(l.node, err)
-		}
-	}
-	chunks, err := r.fetch(g)
-	if err != nil {
-		return err
-	}
+// decode hands out the rows of a group, whose spans were read.
+func (r *groupReader) decode(g rowGroup, spans []span) error {
+	chunks := r.chunks(g, spans)
 	size := int64(batchRows)
 	for _, l := range r.readers {
 		m := g.chunks[l.node.leaf]
@@ -363,16 +357,23 @@ func (s *source) named(err error) error {
 type span struct {
 	from, to int64
 	leaves   []int
+
+	done     chan struct{} // closed when the read has ended; nil where nobody reads ahead
+	bytes    []byte
+	err      error
+	panicked any
 }
 
-// fetch returns the bytes of the group's wanted chunks by leaf.
-func (r *groupReader) fetch(g rowGroup) (map[int][]byte, error) {
-	out := make(map[int][]byte, len(g.chunks))
-	if r.whole != nil {
-		for leaf, m := range g.chunks {
-			out[leaf] = r.whole[m.start : m.start+m.size]
+// spans checks the group's wanted chunks and says what is to be read of the
+// file: nothing where all of it is at hand.
+func (r *groupReader) spans(g rowGroup) ([]span, error) {
+	for _, l := range r.readers {
+		if err := g.chunks[l.node.leaf].check(l.node, g.rows, r.dataEnd); err != nil {
+			return nil, inColumn(l.node, err)
 		}
-		return out, nil
+	}
+	if r.whole != nil {
+		return nil, nil
 	}
 	var spans []span
 	var total int64
@@ -382,17 +383,25 @@ func (r *groupReader) fetch(g rowGroup) (map[int][]byte, error) {
 			return nil, fmt.Errorf("the wanted columns have more than %d bytes in one row group", r.lim.RowGroup)
 		}
 	}
-	for _, s := range coalesce(spans) {
-		b, err := readRange(r.ctx, r.blob, s.from, s.to-s.from)
-		if err != nil {
-			return nil, err
+	return coalesce(spans), nil
+}
+
+// chunks returns the bytes of the group's wanted chunks by leaf.
+func (r *groupReader) chunks(g rowGroup, spans []span) map[int][]byte {
+	out := make(map[int][]byte, len(g.chunks))
+	if r.whole != nil {
+		for leaf, m := range g.chunks {
+			out[leaf] = r.whole[m.start : m.start+m.size]
 		}
+		return out
+	}
+	for _, s := range spans {
 		for _, leaf := range s.leaves {
 			m := g.chunks[leaf]
-			out[leaf] = b[m.start-s.from : m.start-s.from+m.size]
+			out[leaf] = s.bytes[m.start-s.from : m.start-s.from+m.size]
 		}
 	}
-	return out, nil
+	return out
 }
 
 // coalesce joins ranges that overlap or lie close to each other.

@@ -173,6 +173,10 @@ type Request struct {
 	// Scratch, where it is not nil, is used and left for the next scan. Strings
 	// of a batch are then the batch's as well: they change after emit returns.
 	Scratch *Scratch
+	// Ahead, where it is not nil, has bytes for row groups of a large object to be
+	// read while those before them are decoded. ReadRange is then called by several
+	// goroutines at a time, all of which have ended when Scan returns.
+	Ahead *Ahead
 	// Reject gets every row left out under the policy Reject; nil is allowed.
 	Reject func(RejectedRow)
 }

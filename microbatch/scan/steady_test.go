@@ -151,12 +151,9 @@ func TestSteadyBatchesTakeNoMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	groups := 0
-	err = f.groups(f.leaves, r.wanted, func(g rowGroup) error {
+	err = f.groups(f.leaves, r.wanted, func(_ int, g rowGroup) error {
 		groups++
-		chunks, err := r.fetch(g)
-		if err != nil {
-			return err
-		}
+		chunks := r.chunks(g, nil)
 		for _, l := range r.readers {
 			if err := l.open(chunks[l.node.leaf], g.chunks[l.node.leaf]); err != nil {
 				return err

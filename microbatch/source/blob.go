@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/store"
@@ -15,14 +16,17 @@ var ErrChanged = errors.New("the object changed after it was listed")
 
 // Blob reads one version of one object; every read is conditional on its
 // ETag. A whole read is kept, and so is what was read of the object's end, where
-// formats have their footers: a second pass asks for neither again. It serves
-// one goroutine. Its errors leave it to the caller to name the key.
+// formats have their footers: a second pass asks for neither again. It is safe
+// for concurrent use. Its errors leave it to the caller to name the key.
 type Blob struct {
 	store  store.Store
 	object partition.Object
-	whole  []byte
-	tail   []byte // from tailAt to about the end
-	tailAt int64
+	mu     struct {
+		sync.Mutex
+		whole  []byte
+		tail   []byte // from tailAt to about the end
+		tailAt int64
+	}
 }
 
 // What is kept of an object's end: reads of up to tailBytes that end within
@@ -43,36 +47,58 @@ func (b *Blob) Size() int64 { return b.object.Size }
 
 // ReadAll returns the whole object.
 func (b *Blob) ReadAll(ctx context.Context) ([]byte, error) {
-	if b.whole == nil {
-		body, err := b.read(ctx, store.GetOptions{IfMatch: b.object.ETag}, b.object.Size)
-		if err != nil {
-			return nil, err
-		}
-		b.whole = body
+	if whole, _ := b.kept(0, b.object.Size); whole != nil {
+		return whole, nil
 	}
-	return b.whole, nil
-}
-
-// ReadRange returns n bytes from offset off.
-func (b *Blob) ReadRange(ctx context.Context, off, n int64) ([]byte, error) {
-	if b.whole != nil {
-		return b.whole[off : off+n], nil
-	}
-	if n == 0 {
-		return nil, nil
-	}
-	if at := off - b.tailAt; b.tail != nil && at >= 0 && at+n <= int64(len(b.tail)) {
-		return b.tail[at : at+n], nil
-	}
-	body, err := b.read(ctx, store.GetOptions{IfMatch: b.object.ETag, Offset: off, Length: n}, n)
-	if err == nil && n <= tailBytes && off+n >= b.object.Size-tailGap && int64(len(b.tail)) < n {
-		b.tail, b.tailAt = body, off
+	body, err := b.ReadInto(ctx, nil)
+	if err == nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.mu.whole = body
 	}
 	return body, err
 }
 
-func (b *Blob) read(ctx context.Context, o store.GetOptions, want int64) ([]byte, error) {
-	body, _, err := store.ReadAll(ctx, b.store, b.object.Key, want, o)
+// ReadInto returns the whole object in buf's memory, if it has enough, and keeps
+// nothing of it: the caller may use the memory again.
+func (b *Blob) ReadInto(ctx context.Context, buf []byte) ([]byte, error) {
+	return b.read(ctx, buf, store.GetOptions{IfMatch: b.object.ETag}, b.object.Size)
+}
+
+// ReadRange returns n bytes from offset off.
+func (b *Blob) ReadRange(ctx context.Context, off, n int64) ([]byte, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	part, longest := b.kept(off, n)
+	if part != nil {
+		return part, nil
+	}
+	body, err := b.read(ctx, nil, store.GetOptions{IfMatch: b.object.ETag, Offset: off, Length: n}, n)
+	if err == nil && n <= tailBytes && off+n >= b.object.Size-tailGap && longest < n {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.mu.tail, b.mu.tailAt = body, off
+	}
+	return body, err
+}
+
+// kept returns the range if it was kept, and how much of the end was.
+func (b *Blob) kept(off, n int64) ([]byte, int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m, tail := &b.mu, int64(len(b.mu.tail))
+	switch at := off - m.tailAt; {
+	case m.whole != nil:
+		return m.whole[off : off+n], tail
+	case m.tail != nil && at >= 0 && at+n <= tail:
+		return m.tail[at : at+n], tail
+	}
+	return nil, tail
+}
+
+func (b *Blob) read(ctx context.Context, buf []byte, o store.GetOptions, want int64) ([]byte, error) {
+	body, _, err := store.ReadInto(ctx, b.store, b.object.Key, buf, want, o)
 	switch {
 	case errors.Is(err, store.ErrPrecondition), errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrRange), errors.Is(err, store.ErrTooLarge):
 		return nil, fmt.Errorf("read at etag %s: %w: %w", b.object.ETag, ErrChanged, err)
