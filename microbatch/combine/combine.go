@@ -75,6 +75,10 @@ type Input struct {
 	Order Order
 }
 
+// whole says that every record takes part: then a loop may run over Groups
+// alone, since no accumulator depends on the order of records.
+func (in *Input) whole() bool { return len(in.Rows) == len(in.Groups) }
+
 // Fn is a combine fn with its parameters and argument types. It is immutable
 // and safe for concurrent use.
 type Fn interface {

@@ -83,18 +83,33 @@ func (c *countColumn) Add(in *Input) error {
 		return err
 	}
 	if len(in.Args) == 0 {
-		for _, i := range in.Rows {
-			c.n[in.Groups[i]]++
-		}
+		countRows(c.n, in)
 		return nil
 	}
 	arg := in.Args[0]
+	if arg.Valid == nil && arg.Type.Kind != column.Null {
+		countRows(c.n, in)
+		return nil
+	}
 	for _, i := range in.Rows {
 		if !arg.Null(int(i)) {
 			c.n[in.Groups[i]]++
 		}
 	}
 	return nil
+}
+
+// countRows counts the records of each group.
+func countRows(n []uint64, in *Input) {
+	if in.whole() {
+		for _, g := range in.Groups {
+			n[g]++
+		}
+		return
+	}
+	for _, i := range in.Rows {
+		n[in.Groups[i]]++
+	}
 }
 
 func (c *countColumn) Merge(g uint32, acc []byte) error {

@@ -123,6 +123,14 @@ func (c *wordColumn) Add(in *Input) error {
 	if arg.Type.Kind == column.Null {
 		return nil
 	}
+	if arg.Valid == nil && in.whole() && arg.Type.Kind != column.Bool {
+		if arg.Type.IsFloat() {
+			c.addFloats(in.Groups, arg.Floats)
+		} else {
+			c.addInts(in.Groups, arg.Ints)
+		}
+		return nil
+	}
 	from, valid := c.wordsOf(arg), arg.Valid
 	if c.fn.greatest {
 		for _, i := range in.Rows {
@@ -148,6 +156,43 @@ func (c *wordColumn) Add(in *Input) error {
 		}
 	}
 	return nil
+}
+
+// addInts offers a word to each of the groups. Which is kept is not a branch: it
+// could not be foretold.
+func (c *wordColumn) addInts(groups []uint32, xs []int64) {
+	at, none, xs := c.at, c.none, xs[:len(groups)]
+	if c.fn.greatest {
+		for i, g := range groups {
+			x := xs[i]
+			at[g] = max(at[g], x)
+			if x == none {
+				c.mark(g, len(at))
+			}
+		}
+		return
+	}
+	for i, g := range groups {
+		x := xs[i]
+		at[g] = min(at[g], x)
+		if x == none {
+			c.mark(g, len(at))
+		}
+	}
+}
+
+// addFloats is addInts for the words of doubles, of which none is the last.
+func (c *wordColumn) addFloats(groups []uint32, xs []float64) {
+	at, xs := c.at, xs[:len(groups)]
+	if c.fn.greatest {
+		for i, g := range groups {
+			at[g] = max(at[g], floatWord(xs[i]))
+		}
+		return
+	}
+	for i, g := range groups {
+		at[g] = min(at[g], floatWord(xs[i]))
+	}
 }
 
 func (c *wordColumn) Merge(g uint32, acc []byte) error {

@@ -114,7 +114,8 @@ type floatColumn struct {
 func (c *floatColumn) Len() int { return len(c.n) }
 
 func (c *floatColumn) Grow(n int) {
-	c.n, c.win = grow(c.n, n), grow(c.win, n)
+	c.n = grow(c.n, n)
+	c.windows.grow(n)
 	if len(c.spec) > 0 {
 		c.spec = grow(c.spec, n)
 	}
@@ -133,7 +134,11 @@ func (c *floatColumn) Add(in *Input) error {
 		return err
 	}
 	arg := in.Args[0]
-	if arg.Type.Kind == column.Null {
+	switch {
+	case arg.Type.Kind == column.Null:
+		return nil
+	case arg.Valid == nil && in.whole():
+		c.addAll(in.Groups, arg.Floats)
 		return nil
 	}
 	for _, i := range in.Rows {
@@ -142,6 +147,31 @@ func (c *floatColumn) Add(in *Input) error {
 		}
 	}
 	return nil
+}
+
+// addAll is add for a double of each group. A normal number that falls into the
+// window of its group is added in place.
+func (c *floatColumn) addAll(groups []uint32, xs []float64) {
+	n, win, xs := c.n, c.win, xs[:len(groups)]
+	for i, g := range groups {
+		b := math.Float64bits(xs[i])
+		pos := b>>52&0x7ff - 1
+		f := &win[g]
+		at := pos>>6 - uint64(f.off)
+		if at > 1 || pos >= 0x7fe {
+			c.add(g, xs[i])
+			if f.long == 0 {
+				c.near = f.off
+			}
+			continue
+		}
+		n[g]++
+		m, bit := b&(1<<52-1)|1<<52, pos&63
+		addPair(&f.w, int32(at), m<<bit, m>>1>>(^pos&63), uint64(int64(b)>>63))
+		if !spare(f.w[2]) && !f.moveTo(f.off+1) {
+			c.goLong(f)
+		}
+	}
 }
 
 func (c *floatColumn) add(g uint32, x float64) {

@@ -89,9 +89,7 @@ func (c *newestColumn) Add(in *Input) error {
 	if flag.Type.Kind != column.Null && in.Order == nil {
 		return fmt.Errorf("%s: records have no order", c.fn.id)
 	}
-	for _, i := range in.Rows {
-		c.n[in.Groups[i]]++
-	}
+	countRows(c.n, in)
 	if flag.Type.Kind != column.Null {
 		c.add(in, flag, false)
 	}

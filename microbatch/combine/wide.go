@@ -188,31 +188,68 @@ func (c *wideColumn) Add(in *Input) error {
 		return err
 	}
 	arg := in.Args[0]
-	valid := arg.Valid
+	valid, decimal := arg.Valid, arg.Type.Kind == column.Decimal
 	switch {
 	case arg.Type.Kind == column.Null:
-		return nil
-	case arg.Type.Kind == column.Decimal:
+	case valid == nil && in.whole() && decimal:
+		c.addDecimals(in.Groups, arg.Decimals)
+	case valid == nil && in.whole():
+		c.addInts(in.Groups, arg.Ints)
+	case decimal:
 		for _, i := range in.Rows {
-			if valid != nil && !valid[i] {
-				continue
+			if valid == nil || valid[i] {
+				c.addDecimal(in.Groups[i], arg.Decimals[i])
 			}
-			d, g := arg.Decimals[i], in.Groups[i]
-			if d.Hi == int64(d.Lo)>>63 {
-				c.add(g, int64(d.Lo))
-				continue
-			}
-			c.at[g].n++
-			c.addWide(g, int192{d.Lo, uint64(d.Hi), uint64(d.Hi >> 63)})
 		}
-		return nil
-	}
-	for _, i := range in.Rows {
-		if valid == nil || valid[i] {
-			c.add(in.Groups[i], arg.Ints[i])
+	default:
+		for _, i := range in.Rows {
+			if valid == nil || valid[i] {
+				c.add(in.Groups[i], arg.Ints[i])
+			}
 		}
 	}
 	return nil
+}
+
+// addInts is add for an integer of each group.
+func (c *wideColumn) addInts(groups []uint32, xs []int64) {
+	at, xs := c.at, xs[:len(groups)]
+	for i, g := range groups {
+		s, v := &at[g], xs[i]
+		x := s.lo + v
+		if (x^s.lo)&(x^v) < 0 {
+			c.add(g, v)
+			continue
+		}
+		s.n++
+		s.lo = x
+	}
+}
+
+// addDecimals is addDecimal for a decimal of each group. Those of one word, of
+// which there are hardly others, are added in place.
+func (c *wideColumn) addDecimals(groups []uint32, xs []column.Int128) {
+	at, xs := c.at, xs[:len(groups)]
+	for i, g := range groups {
+		s, d := &at[g], &xs[i]
+		v := int64(d.Lo)
+		x := s.lo + v
+		if (x^s.lo)&(x^v) < 0 || d.Hi != v>>63 {
+			c.addDecimal(g, *d)
+			continue
+		}
+		s.n++
+		s.lo = x
+	}
+}
+
+func (c *wideColumn) addDecimal(g uint32, d column.Int128) {
+	if d.Hi == int64(d.Lo)>>63 {
+		c.add(g, int64(d.Lo))
+		return
+	}
+	c.at[g].n++
+	c.addWide(g, int192{d.Lo, uint64(d.Hi), uint64(d.Hi >> 63)})
 }
 
 func (c *wideColumn) add(g uint32, v int64) {

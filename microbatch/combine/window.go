@@ -25,6 +25,7 @@ type fixedPoint [longWords]uint64
 const (
 	longWords = 34
 	maxOff    = longWords - 3
+	beyond    = -longWords // the offset of a sum that is long: no addend is near
 )
 
 func (f *window) zero() bool { return f.w[0]|f.w[1]|f.w[2] == 0 }
@@ -98,6 +99,16 @@ func accumulate(words []uint64, at int, t []uint64, neg bool) {
 type windows struct {
 	win  []window
 	long []fixedPoint
+	near int32 // the offset of a window that an addend was lately put into
+}
+
+// grow makes windows up to n. They are where the next addends are likely to be.
+func (s *windows) grow(n int) {
+	from := len(s.win)
+	s.win = grow(s.win, n)
+	for i := from; i < len(s.win); i++ {
+		s.win[i].off = s.near
+	}
 }
 
 // addWords adds ±t·2^(64·word), in units of 2^-1074; t is a trimmed magnitude
@@ -182,7 +193,7 @@ func (s *windows) goLong(f *window) {
 		}
 	}
 	s.long = append(s.long, l)
-	f.long = int32(len(s.long))
+	f.long, f.off = int32(len(s.long)), beyond
 }
 
 // append writes a sum that is not long as appendMagnitude does, and returns its
