@@ -1,18 +1,17 @@
 package microbatch
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"io"
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/spool"
 	"github.com/deltad/deltad/microbatch/tuple"
+	"github.com/deltad/deltad/microbatch/window"
 	"github.com/deltad/deltad/sink"
 )
 
@@ -20,10 +19,10 @@ import (
 // a hash of its content: what the next pane is counted against (new, changed,
 // left). They serve the counts alone.
 type digests struct {
-	seed maphash.Seed
-	ref  sink.Ref
-	log  *spool.Data // nil for a pane without documents
-	ok   bool
+	hasher window.Hasher
+	ref    sink.Ref
+	log    *spool.Data // nil for a pane without documents
+	ok     bool
 	// pending are those of the pane being written.
 	pending *spool.Data
 }
@@ -44,59 +43,137 @@ func (d *digests) forget() {
 	d.ref, d.log, d.ok = sink.Ref{}, nil, false
 }
 
+// digestBlock is documents whose digests are written together: how many they
+// are and how long their keys are, where each key ends, the keys, the hashes.
+type digestBlock struct {
+	ends    []uint32
+	keys    []byte
+	content []uint64
+}
+
+// A block ends with so many documents, or with the key that makes it so long.
+const (
+	digestDocuments = 1 << 12
+	digestBytes     = 1 << 20
+	digestHead      = 8
+)
+
+func (b *digestBlock) reset() { b.ends, b.keys, b.content = b.ends[:0], b.keys[:0], b.content[:0] }
+
+func (b *digestBlock) full() bool {
+	return len(b.ends) >= digestDocuments || len(b.keys) >= digestBytes
+}
+
+func (b *digestBlock) add(key []byte, content uint64) {
+	b.keys = append(b.keys, key...)
+	b.ends, b.content = append(b.ends, uint32(len(b.keys))), append(b.content, content)
+}
+
+func (b *digestBlock) key(i int) []byte {
+	from := uint32(0)
+	if i > 0 {
+		from = b.ends[i-1]
+	}
+	return b.keys[from:b.ends[i]]
+}
+
+func (b *digestBlock) append(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(b.ends)))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(b.keys)))
+	for _, end := range b.ends {
+		dst = binary.LittleEndian.AppendUint32(dst, end)
+	}
+	dst = append(dst, b.keys...)
+	for _, sum := range b.content {
+		dst = binary.LittleEndian.AppendUint64(dst, sum)
+	}
+	return dst
+}
+
 // digester writes the digests of a pane and counts its documents against
 // those of the pane before, both in one pass over key order.
 type digester struct {
-	seed    maphash.Seed
-	keys    int
-	spool   *spool.Spool
-	out     *bufio.Writer
-	before  *digestReader
-	scratch []byte
-	counts  struct{ added, changed, left int64 }
+	hasher window.Hasher
+	keys   int // columns
+	spool  *spool.Spool
+	block  digestBlock
+	out    []byte
+	before *digestReader
+	key    []byte
+	hashes []uint64
+	counts struct{ added, changed, left int64 }
 }
 
 // add takes documents in ascending order of key.
 func (d *digester) add(b *column.Batch) error {
-	for i := range b.Len {
-		d.scratch = d.scratch[:0]
-		for _, v := range b.Columns[:d.keys] {
-			d.scratch = tuple.Append(d.scratch, v, i)
-		}
-		n := len(d.scratch)
-		for _, v := range b.Columns[d.keys:] {
-			d.scratch = tuple.Append(d.scratch, v, i)
-		}
-		content := maphash.Bytes(d.seed, d.scratch[n:])
-		if err := d.count(d.scratch[:n], content); err != nil {
-			return err
-		}
-		head := binary.AppendUvarint(d.out.AvailableBuffer(), uint64(n))
-		head = append(head, d.scratch[:n]...)
-		head = binary.LittleEndian.AppendUint64(head, content)
-		if _, err := d.out.Write(head); err != nil {
+	d.hashes = d.hasher.Append(d.hashes[:0], b.Columns[d.keys:], b.Len)
+	for i, content := range d.hashes {
+		d.key = tuple.AppendRow(d.key[:0], b.Columns[:d.keys], i)
+		if err := d.digest(d.key, content); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// count compares one document with the pane before.
-func (d *digester) count(key []byte, content uint64) error {
-	for d.before.ok && bytes.Compare(d.before.key, key) < 0 {
-		d.counts.left++
-		if err := d.before.next(); err != nil {
+// documents is add of what a fold emits, which has keys and mostly hashes at
+// hand.
+func (d *digester) documents(out window.Documents) error {
+	hashes := out.Hashes
+	if len(hashes) != out.Docs.Len {
+		d.hashes = d.hasher.Append(d.hashes[:0], out.Docs.Columns[d.keys:], out.Docs.Len)
+		hashes = d.hashes
+	}
+	for i, key := range out.Keys {
+		if err := d.digest(key, hashes[i]); err != nil {
 			return err
 		}
 	}
-	switch {
-	case !d.before.ok || !bytes.Equal(d.before.key, key):
+	return nil
+}
+
+// digest takes one document.
+func (d *digester) digest(key []byte, content uint64) error {
+	if err := d.count(key, content); err != nil {
+		return err
+	}
+	if d.block.add(key, content); d.block.full() {
+		return d.flush()
+	}
+	return nil
+}
+
+func (d *digester) flush() error {
+	if len(d.block.ends) == 0 {
+		return nil
+	}
+	d.out = d.block.append(d.out[:0])
+	d.block.reset()
+	_, err := d.spool.Write(d.out)
+	return err
+}
+
+// count compares one document with the pane before.
+func (d *digester) count(key []byte, content uint64) error {
+	r := d.before
+	for r.ok && !bytes.Equal(r.key, key) {
+		if bytes.Compare(r.key, key) > 0 {
+			d.counts.added++
+			return nil
+		}
+		d.counts.left++
+		if err := r.next(); err != nil {
+			return err
+		}
+	}
+	if !r.ok {
 		d.counts.added++
 		return nil
-	case d.before.content != content:
+	}
+	if r.content != content {
 		d.counts.changed++
 	}
-	return d.before.next()
+	return r.next()
 }
 
 // finish counts what is left of the pane before and returns the digests.
@@ -107,7 +184,7 @@ func (d *digester) finish() (*spool.Data, error) {
 			return nil, err
 		}
 	}
-	if err := d.out.Flush(); err != nil {
+	if err := d.flush(); err != nil {
 		return nil, err
 	}
 	return d.spool.Seal()
@@ -115,7 +192,11 @@ func (d *digester) finish() (*spool.Data, error) {
 
 // digestReader walks digests; ok says that key and content are those of one.
 type digestReader struct {
-	in      *bufio.Reader
+	in      *io.SectionReader
+	left    int64 // bytes of in behind the block
+	block   digestBlock
+	raw     []byte
+	at      int // the next of the block
 	key     []byte
 	content uint64
 	ok      bool
@@ -126,41 +207,66 @@ func readDigests(log *spool.Data) (*digestReader, error) {
 	if log == nil {
 		return r, nil
 	}
-	r.in = bufio.NewReaderSize(log.Section(), 64<<10)
+	r.in = log.Section()
+	r.left = r.in.Size()
 	return r, r.next()
 }
 
 func (r *digestReader) next() error {
-	n, err := binary.ReadUvarint(r.in)
-	if r.ok = err == nil; errors.Is(err, io.EOF) {
-		return nil
-	}
-	var tail [8]byte
-	if err == nil {
-		r.key = append(r.key[:0], make([]byte, n)...)
-		if _, err = io.ReadFull(r.in, r.key); err == nil {
-			_, err = io.ReadFull(r.in, tail[:])
+	if r.at == len(r.block.ends) {
+		if r.ok = r.left > 0; !r.ok {
+			return nil
+		}
+		if err := r.read(); err != nil {
+			r.ok = false
+			return fmt.Errorf("read digests of the live pane: %w", err)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("read digests of the live pane: %w", err)
+	r.key, r.content, r.ok = r.block.key(r.at), r.block.content[r.at], true
+	r.at++
+	return nil
+}
+
+var errDigests = errors.New("they do not hold together")
+
+// read takes in a block.
+func (r *digestReader) read() error {
+	var head [digestHead]byte
+	if _, err := io.ReadFull(r.in, head[:]); err != nil {
+		return err
 	}
-	r.content = binary.LittleEndian.Uint64(tail[:])
+	n, size := int64(binary.LittleEndian.Uint32(head[:])), int64(binary.LittleEndian.Uint32(head[4:]))
+	if r.left -= digestHead + 12*n + size; n == 0 || r.left < 0 {
+		return errDigests
+	}
+	r.raw = append(r.raw[:0], make([]byte, 12*n+size)...)
+	if _, err := io.ReadFull(r.in, r.raw); err != nil {
+		return err
+	}
+	b := &r.block
+	b.reset()
+	b.keys, r.at = r.raw[4*n:4*n+size], 0
+	last := uint32(0)
+	for i := range n {
+		end := binary.LittleEndian.Uint32(r.raw[4*i:])
+		if end < last || int64(end) > size {
+			return errDigests
+		}
+		b.ends, last = append(b.ends, end), end
+		b.content = append(b.content, binary.LittleEndian.Uint64(r.raw[4*n+size+8*i:]))
+	}
 	return nil
 }
 
 // newDigester starts the digests of a pane with so many key columns, counted
 // against before (nil for nothing).
 func (p *Pipeline) newDigester(keys int, before *spool.Data) (*digester, error) {
-	if p.digests.seed == (maphash.Seed{}) {
-		p.digests.seed = maphash.MakeSeed()
-	}
 	r, err := readDigests(before)
 	if err != nil {
 		return nil, err
 	}
 	s := spool.New(p.set.TempDir, p.set.Memory)
-	return &digester{seed: p.digests.seed, keys: keys, spool: s, out: bufio.NewWriterSize(s, 64<<10), before: r}, nil
+	return &digester{hasher: p.digests.hasher, keys: keys, spool: s, before: r}, nil
 }
 
 // errTooLarge says that the live pane is too large to be read back for counts.

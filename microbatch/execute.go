@@ -247,7 +247,7 @@ func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Wi
 			zap.Int64("refolded", did.Refolded), zap.Int64("nodes", did.Nodes), zap.Int64("bytes", p.rolling.Bytes()))
 		return err
 	}
-	if err := p.fold(ctx, bound, m, put, fold, d.add); err != nil {
+	if err := p.fold(ctx, bound, m, put, fold, d.documents, true); err != nil {
 		return err
 	}
 	if err := p.canary(bound, sources, over.base, plan.Watermark, sampler, m); err != nil {
@@ -278,41 +278,29 @@ func (p *Pipeline) sources(bound *index.Bound, built slice.Window, over over, pl
 type folding func(emit func(window.Documents) error) error
 
 // fold writes what a window is folded to into the files of documents and
-// tombstones that m then lists and counts. each is shown the documents.
-func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, m *sink.Manifest, put datafile.Put, fold folding, each func(*column.Batch) error) error {
-	docs, err := p.writer("part", bound.Schema(), put, &m.Files)
+// tombstones that m then lists and counts: of the whole pane, or layered, see
+// layering. each is shown the documents.
+func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, m *sink.Manifest, put datafile.Put, fold folding, each func(window.Documents) error, layered bool) error {
+	w, err := p.paneWriter(ctx, bound, m, put, layered)
 	if err != nil {
 		return err
 	}
-	defer docs.Abort()
-	tombstones, err := p.writer("tombstones", parquet.KeyFields(bound.Schema()), put, &m.Tombstones)
-	if err != nil {
-		return err
-	}
-	defer tombstones.Abort()
+	defer w.abort()
 	err = fold(func(out window.Documents) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := each(out.Docs); err != nil {
+		if err := each(out); err != nil {
 			return err
 		}
 		m.Counts.Documents += int64(out.Docs.Len)
 		m.Counts.Tombstones += int64(out.Tombstones.Len)
-		if err := docs.Write(ctx, out.Docs); err != nil {
-			return err
-		}
-		return tombstones.Write(ctx, out.Tombstones)
+		return w.write(ctx, out)
 	})
 	if err != nil {
 		return err
 	}
-	for _, w := range []*parquet.Writer{docs, tombstones} {
-		if _, err := w.Close(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.endPane(ctx, w, m)
 }
 
 // writer writes files of one kind and lists them in files.
@@ -341,6 +329,7 @@ func (p *Pipeline) commit(ctx context.Context, t term, run watermark.Run, ref si
 	p.seen.head, p.seen.live, p.seen.ref = head, &m, ref
 	p.at("current")
 	p.digests.replace(ref)
+	p.rows.replace(ref)
 	for _, s := range p.telling {
 		s.Told = true
 	}

@@ -37,6 +37,7 @@ import (
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/index"
+	"github.com/deltad/deltad/microbatch/layers"
 	"github.com/deltad/deltad/microbatch/scan"
 	"github.com/deltad/deltad/microbatch/shelf"
 	"github.com/deltad/deltad/microbatch/slice"
@@ -110,6 +111,7 @@ type Settings struct {
 	MaxRejectShare float64
 	Guards         Guards
 	Retain         sink.Retain
+	Layers         layers.Settings
 	Timeout        time.Duration
 	Workers        int
 	// CacheBytes bounds the slices kept, in memory or on disk; 0 keeps only the
@@ -173,6 +175,7 @@ type Pipeline struct {
 	doubt     doubt
 	collector *sink.Collector
 	digests   digests
+	rows      rowLog
 	types     []column.Type // those of the last run
 	late      lateZone
 	telling   []*slice.Slice // whose rejected rows the run in hand has written
@@ -196,15 +199,18 @@ func New(set Settings) *Pipeline {
 	if set.Busy == nil {
 		set.Busy = func() func() { return func() {} }
 	}
+	hasher := window.NewHasher()
 	p := &Pipeline{
-		set: set,
+		set:     set,
+		digests: digests{hasher: hasher},
 		builder: slice.Builder{
 			Program: set.Program, Format: set.Format, Row: set.Row, Limits: set.ScanLimits, Open: set.Open,
 			Dir: set.TempDir, Memory: set.Memory, TableBytes: set.TableBytes, Reuse: &slice.Reuse{},
 		},
 		rolling: window.NewRolling(window.RollingOptions{
-			Budget: set.WindowBytes, Granule: set.Calendar.Granularity(), Dir: set.TempDir, Memory: set.Memory,
+			Budget: set.WindowBytes, Granule: set.Calendar.Granularity(), Dir: set.TempDir, Memory: set.Memory, Hasher: hasher,
 		}),
+		rows:      rowLog{hasher: layers.NewHasher()},
 		poke:      make(chan struct{}, 1),
 		collector: sink.NewCollector(set.Sink),
 	}

@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/deltad/deltad/microbatch/blame"
-	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/full"
 	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/microbatch/source"
@@ -94,7 +93,7 @@ func (p *Pipeline) recompute(ctx context.Context, plan Plan, m sink.Manifest) (R
 	fold := func(emit func(window.Documents) error) error {
 		return window.FoldSampled(bound, sources, over.base, plan.Watermark, sampler, emit)
 	}
-	if err := p.fold(ctx, bound, &out, nowhere, fold, func(*column.Batch) error { return nil }); err != nil {
+	if err := p.fold(ctx, bound, &out, nowhere, fold, func(window.Documents) error { return nil }, false); err != nil {
 		return r, err
 	}
 	if err := p.canary(bound, sources, over.base, plan.Watermark, sampler, &out); err != nil {

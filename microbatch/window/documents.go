@@ -1,9 +1,27 @@
 package window
 
+import (
+	"slices"
+
+	"github.com/deltad/deltad/microbatch/column"
+)
+
 // documents are what a Rolling keeps of the documents it emitted, so that the
-// next emission extracts those alone whose accumulators were touched.
+// next emission extracts those alone whose accumulators were touched. A value
+// that is kept is the one that would be extracted: what a document is made of is
+// its group's accumulators and whether a source or the base has the key, both
+// of which touch tells of, and the program, the types and the base, with which
+// all of a Rolling goes.
 type documents struct {
-	clean []bool // by group: nothing was touched since it was extracted
+	columns []*kept  // by column of the schema
+	keys    int      // of them are of the key, which tombstones have too
+	clean   []bool   // by group: nothing was touched since it was extracted
+	stone   []bool   // by group: it is a tombstone
+	hashes  []uint64 // by group, of what is not key
+	pending []bool   // that of the base they were extracted with
+	refused int      // so many groups were too many to keep; 0 for none
+
+	extracted int64 // documents and tombstones, since all were
 }
 
 // touch says that the accumulators of a group, or what else its document is
@@ -17,4 +35,87 @@ func (d *documents) touch(g uint32) {
 // touchAll is touch of every group.
 func (d *documents) touchAll() { clear(d.clean) }
 
-func (d *documents) bytes() int64 { return int64(cap(d.clean)) }
+// begin makes room for n groups of documents of the schema.
+func (d *documents) begin(schema []column.Field, keys, n int, pending []bool) {
+	if !slices.Equal(pending, d.pending) {
+		d.touchAll()
+		d.pending = slices.Clone(pending)
+	}
+	if d.columns == nil {
+		d.keys = keys
+		for _, f := range schema {
+			d.columns = append(d.columns, newKept(f.Type))
+		}
+	}
+	d.clean, d.stone, d.hashes = lengthen(d.clean, n), lengthen(d.stone, n), lengthen(d.hashes, n)
+	for _, c := range d.columns {
+		c.grow(n)
+	}
+}
+
+// keep takes in what was extracted: the documents of groups, and of stones the
+// tombstones. hashes may be nil.
+func (d *documents) keep(groups []uint32, docs *column.Batch, hashes []uint64, stones []uint32, tombstones *column.Batch) error {
+	d.extracted += int64(len(groups) + len(stones))
+	for i, c := range d.columns {
+		if err := c.set(groups, docs.Columns[i]); err != nil {
+			return err
+		}
+	}
+	for i, c := range d.columns[:d.keys] {
+		if err := c.set(stones, tombstones.Columns[i]); err != nil {
+			return err
+		}
+	}
+	for i, g := range groups {
+		d.clean[g], d.stone[g] = true, false
+		if hashes != nil {
+			d.hashes[g] = hashes[i]
+		}
+	}
+	for _, g := range stones {
+		d.clean[g], d.stone[g] = true, true
+	}
+	return nil
+}
+
+// append adds the documents of groups to out, and the keys of stones.
+func (d *documents) append(out *Documents, groups, stones []uint32) error {
+	for i, c := range d.columns {
+		if err := c.append(out.Docs.Columns[i], groups); err != nil {
+			return err
+		}
+	}
+	for i, c := range d.columns[:d.keys] {
+		if err := c.append(out.Tombstones.Columns[i], stones); err != nil {
+			return err
+		}
+	}
+	out.Docs.Len += len(groups)
+	out.Tombstones.Len += len(stones)
+	return nil
+}
+
+// compact gives back memory that is not in use any more.
+func (d *documents) compact() error {
+	for _, c := range d.columns {
+		if err := c.compact(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuse lets all go: n groups are too many to keep, and about as many will be.
+func (d *documents) refuse(n int) { *d = documents{refused: n} }
+
+// welcome says whether documents of n groups are worth another try.
+func (d *documents) welcome(n int) bool { return d.refused == 0 || n < d.refused-d.refused/4 }
+
+func (d *documents) bytes() int64 {
+	n := int64(cap(d.clean) + cap(d.stone) + 8*cap(d.hashes))
+	for _, c := range d.columns {
+		n += c.bytes()
+	}
+	return n
+}

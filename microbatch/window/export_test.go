@@ -15,3 +15,13 @@ func (r *Rolling) Accumulators() map[string][][]byte {
 
 // LookUp sets how many keys are looked up in slices before nodes are made.
 func (r *Rolling) LookUp(n int) { r.lookups = n }
+
+// Extracted is how many documents were extracted of those whose groups were
+// kept, since the Rolling began.
+func (r *Rolling) Extracted() int64 { return r.documents.extracted }
+
+// Limit changes the budget.
+func (r *Rolling) Limit(bytes int64) { r.o.Budget = bytes }
+
+// DocumentBytes is the memory that documents hold.
+func (r *Rolling) DocumentBytes() int64 { return r.documents.bytes() }

@@ -51,6 +51,11 @@ var ErrUnreadable = errors.New("merge slices")
 type Documents struct {
 	Docs       *column.Batch
 	Tombstones *column.Batch
+	// Keys are the encoded keys of Docs.
+	Keys [][]byte
+	// Hashes are what a Hasher makes of the columns of Docs that are not key, or
+	// none, where the fold has no Hasher.
+	Hashes []uint64
 }
 
 // Fold merges the slices of a window that ends at n into documents, in key
@@ -190,9 +195,14 @@ func (f *folder) flush(emit func(Documents) error) error {
 	if err := f.extractor.Extract(f.keys, f.columns, f.out.Docs, f.out.Tombstones); err != nil {
 		return err
 	}
+	f.out.Keys = f.out.Keys[:0]
+	for _, i := range f.extractor.Alive() {
+		f.out.Keys = append(f.out.Keys, f.keys[i])
+	}
 	for _, col := range f.columns {
 		col.Reset()
 	}
+	err := emit(f.out)
 	f.keys, f.absent, f.arena = f.keys[:0], f.absent[:0], f.arena[:0]
-	return emit(f.out)
+	return err
 }

@@ -26,6 +26,8 @@ type RollingOptions struct {
 	// Dir and Memory are for the spools of merged slices.
 	Dir    string
 	Memory *spool.Budget
+	// Hasher makes the hashes of documents; the zero Hasher makes none.
+	Hasher Hasher
 }
 
 // Rolling is a fold that stays between runs, so that a run costs what changed

@@ -56,8 +56,15 @@ func NewSampler(seed string) *Sampler {
 // g of the columns. parts says that they are made of more than one: such keys
 // are preferred, a cluster has one other at most. A nil Sampler takes nothing.
 func (s *Sampler) Offer(key []byte, columns []combine.Column, g uint32, parts bool) {
+	if s.wants(key, parts) {
+		s.keep(key, columns, g)
+	}
+}
+
+// wants says whether the next key, as Offer has it, is to be kept.
+func (s *Sampler) wants(key []byte, parts bool) bool {
 	if s == nil {
-		return
+		return false
 	}
 	begins := s.count == 0 || (s.count+s.seed)%clusterSpan == 0
 	s.count++
@@ -65,10 +72,10 @@ func (s *Sampler) Offer(key []byte, columns []combine.Column, g uint32, parts bo
 		s.begin(key)
 	}
 	if s.into < 0 || !begins && !parts || s.kept[s.into].tried == SampleKeys {
-		return
+		return false
 	}
 	s.kept[s.into].tried++
-	s.keep(key, columns, g)
+	return true
 }
 
 // begin decides whether a cluster begins at the key.
