@@ -2,8 +2,6 @@ package table
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"sort"
 )
 
@@ -26,30 +24,33 @@ type Cursor interface {
 // RunCursor walks a run. It holds one block in memory.
 type RunCursor struct {
 	run     *Run
-	at      int    // the next block
-	left    int64  // rows left in the block
-	rows    []byte // the block's
-	pos     int    // of the next row
+	at      int // the next block
+	row     int // in the block; -1 before the first
+	u       unpacked
 	bufs    blockBufs
 	key     []byte
+	last    []byte // the key before the block
 	shared  int
 	started bool // whether key is that of a row
 	held    bool // whether Seek has the next row already
-	accs    []accRef
-	spread  []byte // accumulators that share a prefix, in full
 	err     error
-	onBlock func(rows []byte)
-}
-
-// accRef is an accumulator's place, in the block or in spread.
-type accRef struct {
-	off, n   int
-	inSpread bool
 }
 
 // Cursor returns a cursor before the first row.
-func (r *Run) Cursor() *RunCursor {
-	return &RunCursor{run: r, accs: make([]accRef, r.fns)}
+func (r *Run) Cursor() *RunCursor { return r.CursorInto(nil) }
+
+// CursorInto is Cursor with the memory of a cursor that is done with; nil is
+// none.
+func (r *Run) CursorInto(c *RunCursor) *RunCursor {
+	if c == nil {
+		return &RunCursor{run: r, row: -1}
+	}
+	if c.run.fns != r.fns {
+		c.u = unpacked{}
+	}
+	*c = RunCursor{run: r, row: -1, u: c.u, bufs: c.bufs, last: c.last[:0]}
+	c.u.n = 0
+	return c
 }
 
 // Key implements Cursor.
@@ -59,13 +60,7 @@ func (c *RunCursor) Key() []byte { return c.key }
 func (c *RunCursor) Shared() int { return c.shared }
 
 // Acc implements Cursor.
-func (c *RunCursor) Acc(f int) []byte {
-	a := c.accs[f]
-	if a.inSpread {
-		return c.spread[a.off : a.off+a.n]
-	}
-	return c.rows[a.off : a.off+a.n]
-}
+func (c *RunCursor) Acc(f int) []byte { return c.u.accs[f].At(c.row) }
 
 // Err implements Cursor.
 func (c *RunCursor) Err() error { return c.err }
@@ -76,7 +71,41 @@ func (c *RunCursor) Next() bool {
 		c.held = false
 		return c.err == nil
 	}
-	return c.step()
+	if c.row++; c.row < c.u.n {
+		c.key, c.shared = c.u.key(c.row), int(c.u.same[c.row])
+		return true
+	}
+	return c.nextBlock()
+}
+
+// nextBlock moves to the first row of the next block.
+func (c *RunCursor) nextBlock() bool {
+	if c.started {
+		c.last = append(c.last[:0], c.key...)
+	}
+	if c.err != nil || c.at == len(c.run.blocks) {
+		c.row = c.u.n
+		return false
+	}
+	if !c.load(c.at) {
+		return false
+	}
+	c.row, c.key, c.shared = 0, c.u.key(0), 0
+	if c.started {
+		c.shared = shared(c.last, c.key)
+	}
+	c.started = true
+	return true
+}
+
+// load reads block i.
+func (c *RunCursor) load(i int) bool {
+	c.at = i + 1
+	if _, err := c.run.unpack(i, &c.bufs, &c.u); err != nil {
+		c.err, c.u.n = blockError(i, err), 0
+		return false
+	}
+	return true
 }
 
 // Seek moves so that Next finds the first row whose key is not below key. It
@@ -85,162 +114,21 @@ func (c *RunCursor) Seek(key []byte) {
 	if c.err != nil {
 		return
 	}
-	blocks := c.run.blocks
-	at := sort.Search(len(blocks), func(i int) bool { return bytes.Compare(blocks[i].first, key) > 0 }) - 1
-	at = max(at, 0)
-	// A key at or behind this row may have one between: start the block again.
-	onward := c.started && c.at == at+1 && bytes.Compare(c.key, key) < 0
-	switch {
-	case onward:
-	case c.at == at+1 && len(c.rows) > 0: // the block is at hand
-		c.left, c.pos, c.started = c.run.blocks[at].rows, 0, false
-	default:
-		c.at, c.left, c.rows, c.pos, c.started = at, 0, c.rows[:0], 0, false
-	}
 	c.held = false
-	for c.step() {
-		if bytes.Compare(c.key, key) >= 0 {
-			c.held, c.shared = true, 0
-			return
-		}
+	blocks := c.run.blocks
+	at := max(0, sort.Search(len(blocks), func(i int) bool { return bytes.Compare(blocks[i].first, key) > 0 })-1)
+	if len(blocks) == 0 || c.at != at+1 && !c.load(at) {
+		return
 	}
-}
-
-func (c *RunCursor) fail(err error) bool {
-	c.err = fmt.Errorf("run block %d: %w", c.at-1, err)
-	return false
-}
-
-func (c *RunCursor) step() bool {
-	if c.err != nil || c.left == 0 && !c.load() {
-		return false
+	c.row = sort.Search(c.u.n, func(i int) bool { return bytes.Compare(c.u.key(i), key) >= 0 })
+	c.started = false
+	switch {
+	case c.row < c.u.n:
+		c.key, c.started, c.held = c.u.key(c.row), true, true
+	default:
+		c.held = c.nextBlock()
 	}
-	if err := c.row(); err != nil {
-		return c.fail(err)
-	}
-	if c.left--; c.left == 0 && c.pos < len(c.rows) {
-		return c.fail(errors.New("bytes are left over"))
-	}
-	return true
-}
-
-// load reads the next block.
-func (c *RunCursor) load() bool {
-	if c.at == len(c.run.blocks) {
-		return false
-	}
-	c.at++
-	rows, err := c.run.block(c.at-1, &c.bufs)
-	if err != nil {
-		return c.fail(err)
-	}
-	c.rows, c.pos, c.left = rows, 0, c.run.blocks[c.at-1].rows
-	if c.onBlock != nil {
-		c.onBlock(rows)
-	}
-	return true
-}
-
-// number reads a length at p and returns what comes after it; a next below 0
-// is no length. The common case is one byte.
-func number(b []byte, p int) (n, next int) {
-	if p < len(b) && b[p] < 0x80 {
-		return int(b[p]), p + 1
-	}
-	return longNumber(b, p)
-}
-
-func longNumber(b []byte, p int) (n, next int) {
-	r := bytesReader{b: b[min(p, len(b)):]}
-	x := r.uvarint()
-	if r.err != nil || x > MaxBlock {
-		return 0, -1
-	}
-	return int(x), len(b) - len(r.b)
-}
-
-var errLength = errors.New("length is cut short, not minimal or too large")
-
-// row reads the row at pos.
-func (c *RunCursor) row() error {
-	b := c.rows
-	same, p := number(b, c.pos)
-	if p < 0 {
-		return errLength
-	}
-	n, p := number(b, p)
-	if p < 0 {
-		return errLength
-	}
-	if n > len(b)-p {
-		return errCut
-	}
-	suffix := b[p : p+n]
-	if c.pos == 0 {
-		if same != 0 || !bytes.Equal(suffix, c.run.blocks[c.at-1].first) {
-			return errors.New("first key differs from the index")
-		}
-		c.shared = 0
-		if c.started {
-			if bytes.Compare(suffix, c.key) <= 0 {
-				return errors.New("keys are out of order")
-			}
-			c.shared = shared(c.key, suffix)
-		}
-	} else {
-		// The prefix is maximal and the key greater exactly if the next byte
-		// is greater.
-		if same > len(c.key) || n == 0 || same < len(c.key) && suffix[0] <= c.key[same] {
-			return errors.New("keys are out of order or a prefix is not maximal")
-		}
-		c.shared = same
-	}
-	c.key = append(c.key[:same], suffix...)
-	c.started = true
-	return c.readAccs(b, p+n)
-}
-
-// readAccs reads the row's accumulators at p.
-func (c *RunCursor) readAccs(b []byte, p int) error {
-	c.spread = c.spread[:0]
-	var prev []byte
-	total := len(c.key)
-	for f := range c.accs {
-		n, same := 0, 0
-		if n, p = number(b, p); p < 0 {
-			return errLength
-		}
-		if n == 0 {
-			c.accs[f] = accRef{}
-			continue
-		}
-		if prev != nil {
-			if same, p = number(b, p); p < 0 {
-				return errLength
-			}
-		}
-		total += n
-		if same > n || same > len(prev) || n-same > len(b)-p || total > MaxBlock/2 {
-			return errCut
-		}
-		tail := b[p : p+n-same]
-		if prev != nil && same < len(prev) && len(tail) > 0 && prev[same] == tail[0] {
-			return errors.New("a prefix is not maximal")
-		}
-		if same == 0 {
-			c.accs[f], prev = accRef{off: p, n: n}, tail
-		} else {
-			from := len(c.spread)
-			c.spread = append(append(c.spread, prev[:same]...), tail...)
-			c.accs[f], prev = accRef{off: from, n: n, inSpread: true}, c.spread[from:]
-		}
-		p += len(tail)
-	}
-	if prev == nil {
-		return errors.New("row has no accumulator")
-	}
-	c.pos = p
-	return nil
+	c.shared = 0
 }
 
 // TableCursor walks a table as it was when the cursor was made; the table must

@@ -4,63 +4,77 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/tuple"
 )
 
-// The run format, version 1. Numbers without a width are uvarints of minimal
-// length, fixed ones little-endian; a string is its length and its bytes.
+// The run format, version 2. Numbers without a width are uvarints of minimal
+// length, fixed ones little-endian; a string is its length and its bytes; a
+// digest is the XXH64 of bytes, 8 B.
 //
-//	magic      8 B "deltadr1"
-//	header     length 4 B, payload, CRC-32C of the payload 4 B; the payload:
-//	           run version, tuple version, number of key columns, each one's
-//	           name and type, number of fns, each one's type id
-//	blocks     length of the stored bytes 4 B, length of the rows 4 B,
-//	           encoding 1 B (0 as they are, 1 zstd), the stored bytes,
-//	           CRC-32C of all that 4 B
-//	footer     payload, CRC-32C of the payload 4 B; the payload: rows, blocks,
-//	           for each block its offset less the one before's, its rows and
-//	           its first key; the content's SHA-256
-//	trailer    length of the footer payload 4 B, 8 B "deltadr1"
+//	magic      8 B "deltadr2"
+//	header     length 4 B, payload, its digest; the payload: run version, tuple
+//	           version, number of key columns, each one's name and type, number
+//	           of fns, each one's type id
+//	blocks     one after the other, see below
+//	footer     payload, its digest; the payload: rows, blocks, for each block
+//	           the bytes it is stored in, its bytes, its rows, its first key, its
+//	           digest and, if it is compressed, that of the stored bytes; the
+//	           content's SHA-256
+//	trailer    length of the footer payload 4 B, 8 B "deltadr2"
 //
-// A block holds whole rows, at least blockSize of them but for the last, or
-// one row:
+// A block stored in fewer bytes than it has is compressed with zstd. The content's
+// SHA-256 is over the header payload and the digests of all blocks: it does not
+// depend on compression.
 //
-//	row        bytes shared with the key before (0 in a block's first row),
-//	           bytes that follow, these bytes; then for each fn the length of
-//	           its accumulator, 0 if absent, and unless 0 the bytes shared with
-//	           the row's last accumulator before it (left out if there is
-//	           none) and the bytes that follow
+// A block is some whole rows, column by column:
 //
-// Shared prefixes are as long as they can be, so that rows have one form. The
-// content's SHA-256 covers the header payload and the rows of every block,
-// uncompressed: it does not depend on whether blocks are compressed.
+//	directory  rows 4 B, for the keys and then for each fn the bytes of its
+//	           section 4 B
+//	keys       lengths: of what each shares with the key before, of what
+//	           follows; what follows, of all rows
+//	fn         form 1 B, then
+//	           0, as they are: lengths; the accumulators, of all rows
+//	           1, beside the fn of number n: n; lengths: of what each shares with
+//	           the accumulator of fn n in its row, of what follows; what follows,
+//	           of all rows
+//	lengths    bits for each 1 B, the least of them; unless it is of 0 bits what
+//	           each has above the least, in as many bits, from the lowest bit of
+//	           a byte on; what is left of the last byte is zero
+//
+// All this has one form. A block ends with the row with which it has blockRows,
+// or with which its keys and accumulators, in full, have blockBytes. Shared
+// prefixes are as long as they can be. Lengths have 0, 1, 2, 4, 8, 16 or 32 bits,
+// the fewest that do. Which fn another one stands beside is said at beside.
 const (
-	magic      = "deltadr1"
-	version    = 1
-	blockSize  = 64 << 10
-	frameBytes = 9
-	crcBytes   = 4
+	magic      = "deltadr2"
+	version    = 2
+	blockBytes = 64 << 10
+	blockRows  = 2048
+	sumBytes   = 8
 	tailBytes  = 4 + len(magic)
-	hashBytes  = 32
 
-	storedRaw  = 0
-	storedZstd = 1
+	formPlain  = 0
+	formBeside = 1
 )
 
-// MaxBlock bounds the rows of a block, hence a row: a writer refuses a larger
-// row, a reader a larger claim.
+// MaxBlock bounds a block; a row is no larger than half of it. A writer refuses
+// a larger row, a reader a larger claim.
 const MaxBlock = 64 << 20
 
 // maxHeader bounds the header's payload.
 const maxHeader = 1 << 20
 
-func crcTable() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
+// appendSum appends the digest of b to dst.
+func appendSum(dst, b []byte) []byte {
+	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(b))
+}
 
-func appendString(dst []byte, s string) []byte {
+func appendString[T ~string | ~[]byte](dst []byte, s T) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
@@ -138,7 +152,10 @@ func parseHeader(b []byte) ([]string, error) {
 	return out, r.err
 }
 
-var errCut = errors.New("cut short or not minimal")
+var (
+	errCut    = errors.New("cut short or not minimal")
+	errLength = errors.New("lengths are not minimal or too large")
+)
 
 // bytesReader reads numbers and strings from b until the first error.
 type bytesReader struct {

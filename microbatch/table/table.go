@@ -12,8 +12,8 @@
 //  2. Keys ascend strictly by bytes.Compare. An accumulator that is the
 //     identity is absent, and so is a row of nothing else.
 //  3. A reader believes nothing: lengths are checked against the file and
-//     MaxBlock before memory is taken, blocks against their checksum, prefixes
-//     and keys against the canonical form. What a reader returns without error
+//     MaxBlock before memory is taken, blocks against their digest, keys, prefixes
+//     and lengths against the canonical form. What a reader returns without error
 //     is what a writer wrote.
 //  4. Merging takes a block per run, whatever the number of keys, and allocates
 //     nothing per key.
@@ -21,6 +21,10 @@
 // Bounded memory: when Bytes exceeds the budget the caller writes a run, calls
 // Reset and goes on; at the end it merges the runs. By invariant 1 nobody can
 // tell.
+//
+// Digests (XXH64) find accidents: a flipped bit, a torn or a foreign file, before
+// anything of a block is used. They do not stop who makes two blocks of one
+// digest on purpose; whoever has reason to fear that hashes the whole run.
 //
 // Nothing here does I/O of its own: runs are written to an io.Writer and read
 // from an io.ReaderAt.
@@ -51,14 +55,11 @@ type Table struct {
 	scratch []byte
 	order   []sortKey
 	spare   []sortKey
-	rows    []byte   // scratch: encoded, see bodies
-	ends    []uint32 // and where each ends
-	accs    [][]byte
 }
 
 // New returns an empty table.
 func New(shape Shape) *Table {
-	t := &Table{shape: shape, accs: make([][]byte, len(shape.Fns))}
+	t := &Table{shape: shape}
 	t.forget()
 	for _, f := range shape.Fns {
 		t.columns = append(t.columns, f.NewColumn())
@@ -136,9 +137,9 @@ func (t *Table) Len() int { return t.keys.Len() }
 func (t *Table) Key(g uint32) []byte { return t.keys.Bytes(g) }
 
 // Bytes is the memory held, for budgets. Writing a run takes another 32 bytes
-// for each group, and what Options.Room allows.
+// for each group, and a few hundred rows.
 func (t *Table) Bytes() int64 {
-	n := t.keys.Size() + int64(cap(t.scratch)+16*cap(t.order)+16*cap(t.spare)+cap(t.rows)+4*cap(t.ends))
+	n := t.keys.Size() + int64(cap(t.scratch)+16*cap(t.order)+16*cap(t.spare))
 	if t.index != nil {
 		n += t.index.bytes()
 	}
@@ -152,7 +153,7 @@ func (t *Table) Bytes() int64 {
 // anew. The columns are replaced: ask Columns for them again.
 func (t *Table) Reset() {
 	t.forget()
-	t.order, t.spare, t.rows, t.ends = nil, nil, nil, nil
+	t.order, t.spare = nil, nil
 	for i, f := range t.shape.Fns {
 		t.columns[i] = f.NewColumn()
 	}
