@@ -1,0 +1,364 @@
+package layers_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/layers"
+	"github.com/deltad/deltad/microbatch/spool"
+	"github.com/deltad/deltad/microbatch/tuple"
+)
+
+// fields are of every kind that documents can have, behind a key of two columns.
+func fields() []column.Field {
+	list := column.Type{Kind: column.List, Elem: &column.Type{Kind: column.Struct, Fields: []column.Field{
+		{Name: "s", Type: column.Of(column.String)}, {Name: "n", Type: column.Of(column.Int64)},
+	}}}
+	return []column.Field{
+		{Name: "item", Type: column.Of(column.String), Key: true},
+		{Name: "shop", Type: column.Of(column.Int64), Key: true},
+		{Name: "b", Type: column.Of(column.Bool)},
+		{Name: "i", Type: column.Of(column.Int64)},
+		{Name: "f", Type: column.Of(column.Float64)},
+		{Name: "d", Type: column.Type{Kind: column.Decimal, Precision: 38, Scale: 2}},
+		{Name: "s", Type: column.Of(column.String)},
+		{Name: "t", Type: column.Of(column.Timestamp)},
+		{Name: "l", Type: list},
+	}
+}
+
+// key is one of few, some of which begin others or have bytes that are escaped.
+type key struct {
+	item string
+	shop int64
+}
+
+func keys() (out []key) {
+	for _, item := range []string{"", "\x00", "a", "a\x00", "a\x01b", "aa", "ü", strings.Repeat("long", 300)} {
+		for shop := int64(-1); shop <= 1; shop++ {
+			out = append(out, key{item, shop})
+		}
+	}
+	return out
+}
+
+// pane is what each key is: a document made of a number, or a tombstone.
+type pane map[key]int
+
+const dead = -1
+
+// appendDocument adds the document of a number. Numbers differ in one value, of one bit where that is possible.
+func appendDocument(b *column.Batch, k key, n int) {
+	pick := func(at int) int {
+		if n/2%7 == at {
+			return n%2 + 1
+		}
+		return 0
+	}
+	c := b.Columns
+	c[0].AppendString(k.item)
+	c[1].AppendInt(k.shop)
+	c[2].AppendBool(pick(0) == 2)
+	switch pick(1) {
+	case 1:
+		c[3].AppendNull()
+	default:
+		c[3].AppendInt(int64(pick(1)))
+	}
+	c[4].AppendFloat([]float64{0, math.Copysign(0, -1), math.NaN()}[pick(2)])
+	c[5].AppendDecimal(column.Int128{Hi: int64(pick(3)), Lo: 0})
+	switch pick(4) {
+	case 1:
+		c[6].AppendString("")
+	case 2:
+		c[6].AppendString("x")
+	default:
+		c[6].AppendNull()
+	}
+	c[7].AppendTimestamp(7, int32(pick(5)))
+	for i := range pick(6) + 1 {
+		c[8].Elem.Fields[0].AppendString("e")
+		c[8].Elem.Fields[1].AppendInt(int64(i))
+		c[8].Elem.EndStruct()
+	}
+	c[8].EndList()
+	b.Len++
+}
+
+func appendKey(b *column.Batch, k key) {
+	b.Columns[0].AppendString(k.item)
+	b.Columns[1].AppendInt(k.shop)
+	b.Len++
+}
+
+// in returns the keys of a pane in order.
+func (p pane) in() []key {
+	encode := func(k key) []byte { return tuple.AppendInt(tuple.AppendString(nil, k.item), k.shop) }
+	return slices.SortedFunc(maps.Keys(p), func(a, b key) int { return bytes.Compare(encode(a), encode(b)) })
+}
+
+// show adds a pane to a differ, in blocks of so many keys.
+func (p pane) show(d *layers.Differ, size int) error {
+	fs := fields()
+	for block := range slices.Chunk(p.in(), size) {
+		docs, tombs := column.NewBatch(fs), column.NewBatch(fs[:2])
+		for _, k := range block {
+			if p[k] == dead {
+				appendKey(tombs, k)
+			} else {
+				appendDocument(docs, k, p[k])
+			}
+		}
+		if err := d.Add(docs, tombs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// layer is what one layer says, by key.
+type layer struct {
+	docs             map[key]string
+	tombstones, left map[key]bool
+	calls            int
+}
+
+func newLayer() *layer {
+	return &layer{docs: map[key]string{}, tombstones: map[key]bool{}, left: map[key]bool{}}
+}
+
+func keyOf(b *column.Batch, i int) key { return key{b.Columns[0].Strings[i], b.Columns[1].Ints[i]} }
+
+// text is all there is to a document.
+func text(b *column.Batch, i int) string {
+	var out strings.Builder
+	for _, v := range b.Columns {
+		fmt.Fprint(&out, v.Null(i), "|")
+		if v.Null(i) {
+			continue
+		}
+		switch v.Type.Kind {
+		case column.Bool:
+			fmt.Fprint(&out, v.Bools[i])
+		case column.Int64:
+			fmt.Fprint(&out, v.Ints[i])
+		case column.Float64:
+			fmt.Fprintf(&out, "%x", math.Float64bits(v.Floats[i]))
+		case column.Decimal:
+			fmt.Fprint(&out, v.Decimals[i])
+		case column.String:
+			fmt.Fprintf(&out, "%q", v.Strings[i])
+		case column.Timestamp:
+			fmt.Fprint(&out, v.Ints[i], ".", v.Nanos[i])
+		case column.List:
+			for e := v.Offsets[i]; e < v.Offsets[i+1]; e++ {
+				fmt.Fprint(&out, v.Elem.Fields[0].Strings[e], v.Elem.Fields[1].Ints[e], ",")
+			}
+		}
+		out.WriteString(";")
+	}
+	return out.String()
+}
+
+// take is Emit.
+func (l *layer) take(rows layers.Rows) error {
+	l.calls++
+	for i := range rows.Docs.Len {
+		l.docs[keyOf(rows.Docs, i)] = text(rows.Docs, i)
+	}
+	for i := range rows.Tombstones.Len {
+		l.tombstones[keyOf(rows.Tombstones, i)] = true
+	}
+	for i := range rows.Left.Len {
+		l.left[keyOf(rows.Left, i)] = true
+	}
+	return nil
+}
+
+// documents are those of a pane as text.
+func (p pane) documents() map[key]string {
+	out := map[key]string{}
+	for k, n := range p {
+		if n != dead {
+			b := column.NewBatch(fields())
+			appendDocument(b, k, n)
+			out[k] = text(b, 0)
+		}
+	}
+	return out
+}
+
+// run shows a pane to a differ over the log of the one before.
+func run(t rapid.TB, h layers.Hasher, before *layers.Log, p pane, size int, memory *spool.Budget) (*layers.Log, *layer) {
+	l := newLayer()
+	d, err := layers.NewDiffer(layers.Options{Hasher: h, Fields: fields(), Before: before, Emit: l.take, Memory: memory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Abort()
+	if err := p.show(d, size); err != nil {
+		t.Fatal(err)
+	}
+	log, err := d.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log, l
+}
+
+// TestALayerIsWhatDiffers: over random histories of panes a layer says of exactly the keys that differ what they are now, and applied to the
+// rows before makes the rows after.
+func TestALayerIsWhatDiffers(t *testing.T) {
+	all := keys()
+	rapid.Check(t, func(t *rapid.T) {
+		h, memory := layers.NewHasher(), spool.NewBudget(int64(rapid.SampledFrom([]int{0, 1 << 20}).Draw(t, "memory")))
+		panes := rapid.SliceOfN(rapid.MapOf(rapid.SampledFrom(all), rapid.IntRange(dead, 13)), 1, 6).Draw(t, "panes")
+		var log *layers.Log
+		docs, tombstones := map[key]string{}, map[key]bool{}
+		for n, drawn := range panes {
+			is := pane(drawn)
+			var l *layer
+			before := log
+			log, l = run(t, h, before, is, rapid.IntRange(1, 30).Draw(t, "block"), memory)
+			before.Close()
+			want := is.documents()
+			if n == 0 {
+				if l.calls != 0 {
+					t.Fatal("a snapshot is shown as a layer")
+				}
+				docs = want
+				for k, n := range is {
+					if n == dead {
+						tombstones[k] = true
+					}
+				}
+				continue
+			}
+			for k, d := range l.docs {
+				if docs[k] == d {
+					t.Fatalf("pane %d: the layer has %v, which is as it was", n, k)
+				}
+				docs[k] = d
+				delete(tombstones, k)
+			}
+			for k := range l.tombstones {
+				if tombstones[k] {
+					t.Fatalf("pane %d: the layer has the tombstone %v, which was there", n, k)
+				}
+				tombstones[k] = true
+				delete(docs, k)
+			}
+			for k := range l.left {
+				if _, was := docs[k]; !was && !tombstones[k] {
+					t.Fatalf("pane %d: %v has left and was not there", n, k)
+				}
+				delete(docs, k)
+				delete(tombstones, k)
+			}
+			if !maps.Equal(docs, want) {
+				t.Fatalf("pane %d: layers come to %v, want %v", n, docs, want)
+			}
+			for k, n := range is {
+				if tombstones[k] != (n == dead) {
+					t.Fatalf("%v is a tombstone: %t", k, tombstones[k])
+				}
+			}
+			if n := len(docs) + len(tombstones); n != len(is) {
+				t.Fatalf("layers come to %d keys, want %d", n, len(is))
+			}
+		}
+		log.Close()
+	})
+}
+
+// TestLayersAreShownInBlocks, however many keys leave at once.
+func TestLayersAreShownInBlocks(t *testing.T) {
+	was := pane{}
+	for n := range 10_000 {
+		was[key{fmt.Sprintf("%05d", n), 0}] = n % 14
+	}
+	for name, is := range map[string]pane{"nothing is left": {}, "one comes after all": {{"z", 0}: 1}, "all are dead": maps.Collect(maps.All(was))} {
+		t.Run(name, func(t *testing.T) {
+			if name == "all are dead" {
+				for k := range is {
+					is[k] = dead
+				}
+			}
+			h := layers.NewHasher()
+			log, _ := run(t, h, nil, was, 1000, nil)
+			most, last := 0, []byte(nil)
+			d, err := layers.NewDiffer(layers.Options{Hasher: h, Fields: fields(), Before: log, Emit: func(r layers.Rows) error {
+				most = max(most, r.Docs.Len+r.Tombstones.Len+r.Left.Len)
+				for i := range r.Left.Len {
+					k := tuple.AppendRow(nil, r.Left.Columns, i)
+					if bytes.Compare(k, last) <= 0 {
+						t.Fatalf("%x has left after %x", k, last)
+					}
+					last = k
+				}
+				return nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := is.show(d, 20_000); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := d.Finish(); err != nil {
+				t.Fatal(err)
+			}
+			if most == 0 || most > 4096 {
+				t.Errorf("up to %d rows at a time", most)
+			}
+		})
+	}
+}
+
+// TestRowsOutOfOrderAreRefused: what is merged out of order would make a wrong layer.
+func TestRowsOutOfOrderAreRefused(t *testing.T) {
+	fs := fields()
+	for name, ks := range map[string][]key{"back": {{"b", 0}, {"a", 0}}, "twice": {{"a", 0}, {"a", 0}}} {
+		t.Run(name, func(t *testing.T) {
+			d, err := layers.NewDiffer(layers.Options{Hasher: layers.NewHasher(), Fields: fs})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Abort()
+			docs, tombs := column.NewBatch(fs), column.NewBatch(fs[:2])
+			for _, k := range ks {
+				appendDocument(docs, k, 0)
+			}
+			if err := d.Add(docs, tombs); err == nil || !strings.Contains(err.Error(), "not in key order") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	t.Run("document and tombstone", func(t *testing.T) {
+		d, err := layers.NewDiffer(layers.Options{Hasher: layers.NewHasher(), Fields: fs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Abort()
+		docs, tombs := column.NewBatch(fs), column.NewBatch(fs[:2])
+		appendDocument(docs, key{"a", 0}, 0)
+		appendKey(tombs, key{"a", 0})
+		if err := d.Add(docs, tombs); err == nil {
+			t.Error("one key is both")
+		}
+	})
+	t.Run("key columns", func(t *testing.T) {
+		fs := slices.Clone(fs)
+		fs[1], fs[2] = fs[2], fs[1]
+		if _, err := layers.NewDiffer(layers.Options{Hasher: layers.NewHasher(), Fields: fs}); err == nil {
+			t.Error("a key column behind others is taken")
+		}
+	})
+}
