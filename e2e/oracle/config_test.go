@@ -177,11 +177,23 @@ var pool = []field{
 	{name: "ads", fn: "collect", arg: "ad", subs: []field{
 		{name: "bid", fn: "latest", arg: "bid"}, {name: "n", fn: "count", arg: "*"}, {name: "bids", fn: "sum", arg: "bid"},
 	}},
+	{name: "level", fn: "latest", arg: "level"},
+	{name: "level_sum", fn: "sum", arg: "level"},
+	{name: "level_max", fn: "max", arg: "level"},
+	{name: "level_mean", fn: "mean", arg: "level"},
+	{name: "levels", fn: "set", arg: "level", cap: 4},
+	{name: "high", fn: "count", arg: "*", where: "level > 3"},
 }
 
-// newConfig makes a configuration at random.
-func newConfig(rng *rand.Rand) *config {
+// newConfig makes a configuration at random; a long one has a window of 20
+// partitions and more, and durations of every size in it.
+func newConfig(rng *rand.Rand, long bool) *config {
 	c := &config{key: []string{"item"}, timed: rng.IntN(8) > 0, since: noSince, window: 2 + rng.IntN(5)}
+	durations := []int{1 + rng.IntN(3), 2 + rng.IntN(8)}
+	if long {
+		c.window = longest(rng)
+		durations = []int{1 + rng.IntN(5), 6 + rng.IntN(12), 16 + rng.IntN(c.window)}
+	}
 	if rng.IntN(6) == 0 {
 		c.key = []string{"item", "user_key"}
 	}
@@ -198,7 +210,7 @@ func newConfig(rng *rand.Rand) *config {
 		}
 	}
 	if rng.IntN(6) > 0 {
-		for _, d := range []int{1 + rng.IntN(3), 2 + rng.IntN(8)} {
+		for _, d := range durations {
 			c.fields = append(c.fields, windowed(rng, d))
 		}
 	}

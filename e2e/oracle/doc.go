@@ -16,6 +16,11 @@
 // directory, in the bucket or in both, and in one of these damage is done to
 // what lies there whenever a process ends.
 //
+// In one of four histories the window is long (long_test.go), in one of three a
+// column gets wider and narrower again (widen_test.go), and every pane over a
+// long window, as every sixth of the others, is computed again without anything
+// that was kept, which must make the same bytes.
+//
 // A history is a function of its seed:
 //
 //	go test ./oracle -run TestHistories              300 histories, under -race fewer

@@ -16,9 +16,15 @@ import (
 // run lives a history.
 func (h *history) run() {
 	h.t.Helper()
+	if h.long {
+		h.fill()
+	}
 	h.arrive(1 + h.rng.IntN(3))
 	h.step(microbatch.StepOptions{})
 	events := 5 + h.rng.IntN(36)
+	if h.long {
+		events = 5 + h.rng.IntN(24) // over windows that take their time
+	}
 	for range events {
 		h.event()
 	}
@@ -39,6 +45,9 @@ func (h *history) event() {
 		{22, h.arrival}, {8, h.lateNear}, {8, h.lateFar}, {8, h.replace}, {6, h.vanish}, {4, h.retention}, {3, h.idle},
 		{5, h.restart}, {5, h.reset}, {12, h.rebuild}, {3, h.rebuildWithin}, {4, h.approve}, {4, h.rollbackBase}, {3, h.rollbackPane},
 		{6, h.reconfigure}, {2, h.moveSince}, {3, h.collect}, {3, h.recompute}, {3, h.pauseOrResume}, {3, h.wait},
+	}
+	if h.widens {
+		choices = append(choices, choice{8, h.widen})
 	}
 	total := 0
 	for _, c := range choices {
@@ -94,6 +103,11 @@ func (h *history) arrival() {
 	case 3:
 		by += h.rig.config.window + h.rng.IntN(4)
 		h.count("gap beyond the window")
+	case 5, 6:
+		if h.long {
+			by += h.rig.config.window/2 + h.rng.IntN(h.rig.config.window/2)
+			h.count("jump past half the window")
+		}
 	case 4:
 		if h.rng.IntN(2) == 0 {
 			by += h.rig.config.limit + h.rng.IntN(4)
@@ -101,7 +115,7 @@ func (h *history) arrival() {
 		}
 	}
 	for i := 1; i < by; i++ {
-		if h.rng.IntN(2) == 0 && i < 12 {
+		if h.rng.IntN(2) == 0 && (i < 12 || h.long && i < 60) {
 			h.drop(h.world.now+i, "new object")
 		}
 	}
@@ -299,6 +313,7 @@ func (h *history) makeBase() {
 	for _, i := range m.Inputs {
 		b.reads[id{i.Key, i.ETag}], b.keys[i.Key] = true, id{i.Key, i.ETag}
 	}
+	h.typesOf(b)
 	h.generations[rb.ID] = b
 	h.note("%s: %s, %s, approved %t (%s)", kind, baseName(b), rb.State, rb.Approved, rb.Error)
 	h.count("base " + string(rb.State))
@@ -464,7 +479,7 @@ func (h *history) recompute() {
 	h.happens("recompute without caches", "")
 	before := h.step(microbatch.StepOptions{Force: true, KeepBase: true})
 	was := h.live
-	if before.Outcome == microbatch.WasHeld {
+	if before.Outcome == microbatch.WasHeld || before.Outcome == microbatch.Failed {
 		return
 	}
 	h.rig.noCache = true
@@ -520,7 +535,7 @@ func (h *history) another(old *config) (*config, string) {
 		return breaking(h.rng, old, i), "configuration: breaking"
 	case 3:
 		c := old.copy("one more duration")
-		f := windowed(h.rng, 1+h.rng.IntN(12))
+		f := windowed(h.rng, h.duration())
 		c.fields = slices.Insert(c.fields, h.rng.IntN(len(c.fields)), f)
 		c.bound(h.rng)
 		return c, "configuration: new duration"
@@ -537,7 +552,7 @@ func (h *history) another(old *config) (*config, string) {
 			return nil, ""
 		}
 		c := old.copy("another duration of " + old.fields[i].name)
-		c.fields[i].over = 1 + h.rng.IntN(12)
+		c.fields[i].over = h.duration()
 		c.bound(h.rng)
 		return c, "configuration: duration changed"
 	default:

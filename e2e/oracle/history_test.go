@@ -38,6 +38,9 @@ type history struct {
 	generations map[string]*base
 	paused      bool
 	keepBase    bool // the step in hand leaves candidates alone
+	long        bool // see long_test.go
+	widens      bool // see widen_test.go
+	wide        bool // level has fractions now
 	within      bool // a rebuild goes on within a run
 
 	counts map[string]int
@@ -51,12 +54,14 @@ func newHistory(t *testing.T, seed uint64, empty []byte, counts map[string]int) 
 		panes: map[string]*pane{}, generations: map[string]*base{}, counts: counts,
 	}
 	h.world = newWorld(h.rng.IntN(2) == 0)
-	c := newConfig(h.rng)
+	h.long, h.widens = h.rng.IntN(4) == 0, h.rng.IntN(3) == 0
+	c := newConfig(h.rng, h.long)
 	c.name = "first"
 	h.ties = !c.timed || h.rng.IntN(2) == 0
 	support := []int{0, 2 + h.rng.IntN(4), 5 + h.rng.IntN(20)}[h.rng.IntN(3)]
 	h.rig = newRig(t, h.world, c, support, tiersOf(t, seed, counts), empty)
 	h.use(c)
+	h.rig.budgets(h.rng)
 	h.note("granule %s, ties %t, support %d, on_gap %s, W %d, D %d, max %d, where %q, delete_when %q", h.world.granule, h.ties, support, c.onGap, c.window, c.longest(), c.limit, c.where, c.deleteWhen)
 	return h
 }
@@ -100,7 +105,9 @@ func (h *history) step(o microbatch.StepOptions) microbatch.Report {
 		h.take(ref)
 	}
 	switch r.Outcome {
-	case microbatch.Failed, microbatch.Standby:
+	case microbatch.Failed:
+		h.checkFailed(r)
+	case microbatch.Standby:
 		h.fail("a step is %s: %v", r.Outcome, r.Err)
 	case microbatch.WasIdle:
 		h.checkIdle()
@@ -233,7 +240,9 @@ func (h *history) computed(p *pane, f facts) {
 		p.touched[k] = true
 	}
 	h.want(compare(p.conf, p.want, nil, nil, docs, others(p.want, docs)))
+	h.want(h.checkTypes(p))
 	h.slow(p, docs, tombstones)
+	h.twin(p)
 }
 
 // others are the keys whose documents the delta does not have.
@@ -430,7 +439,7 @@ func (h *history) ready() *base {
 		h.fail("look for candidates: %v", err)
 	}
 	b := h.generations[rb.ID]
-	if b == nil || h.live == nil || h.live.n < b.cut || h.live.n != h.live.progress || h.rig.config.breaking(b.conf) || h.live.base == b {
+	if b == nil || h.live == nil || h.live.n < b.cut || h.live.n != h.live.progress || h.rig.config.breaking(b.conf) || h.live.base == b || h.mayBeTooNarrow(b) {
 		return nil
 	}
 	return b
@@ -448,6 +457,9 @@ func (h *history) checkHeld(r microbatch.Report) {
 		if b := h.ready(); b != nil && !h.keepBase && c.onGap != "fail" {
 			h.fail("held although %s is ready to be promoted", baseName(b))
 		}
+	case strings.Contains(r.Why, "--accept-loss") && h.manyGone():
+		h.count("held: many inputs gone")
+		h.step(microbatch.StepOptions{AcceptLoss: true, KeepBase: h.keepBase})
 	case c.onGap == "fail":
 		h.count("held: gap")
 		h.want(h.checkGap())
@@ -475,7 +487,7 @@ func (h *history) row(part int) record {
 		"item": fmt.Sprintf("k%d", h.rng.IntN(8)), "user_key": fmt.Sprintf("u%d", h.rng.IntN(2)), "op": "U", "ts": nil,
 		"clicks": h.maybe(int64(h.rng.IntN(6))), "price": h.maybe(float64(h.rng.IntN(20)) + 0.25), "title": h.maybe(fmt.Sprintf("t%d", h.rng.IntN(9))),
 		"user": h.maybe(fmt.Sprintf("u%d", h.rng.IntN(5))), "ad": h.maybe(fmt.Sprintf("a%d", h.rng.IntN(3))), "bid": h.maybe(int64(h.rng.IntN(9))),
-		"country": h.maybe([]string{"DE", "FR", "XX"}[h.rng.IntN(3)]), "extra": h.maybe(int64(h.rng.IntN(9))), "note": h.maybe(fmt.Sprintf("n%d", h.rng.IntN(9))),
+		"country": h.maybe([]string{"DE", "FR", "XX"}[h.rng.IntN(3)]), "level": h.maybe(h.level()), "extra": h.maybe(int64(h.rng.IntN(9))), "note": h.maybe(fmt.Sprintf("n%d", h.rng.IntN(9))),
 	}
 	switch h.rng.IntN(8) {
 	case 0, 1:

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -21,6 +22,8 @@ func TestHistories(t *testing.T) {
 		first, last = seed, seed
 	}
 	empty := template(t)
+	// Histories are small and many: collected less often they take a quarter less.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	var mu sync.Mutex
 	total, ran := map[string]int{}, 0
 	var failed atomic.Int32 // after ten of them there is enough to read

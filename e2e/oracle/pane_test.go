@@ -18,6 +18,10 @@ type base struct {
 	reads map[id]bool
 	keys  map[string]id // of what it read
 	since int
+	// level as it stands in the base: typed, because an object that was read has
+	// a value, wide because one has a fraction. Where an object beyond the cut
+	// has one, it may be wide too.
+	typed, wide, mayBeWide bool
 }
 
 // read says whether it read an object of this key, in whatever version.

@@ -10,7 +10,8 @@ import (
 
 // record is one line of an object: a value (nil, int64, float64 or string) for
 // each column. All records have all columns; extra and note are read only by
-// fields that a changed configuration adds.
+// fields that a changed configuration adds; level is of whole numbers until it
+// widens (see widen_test.go).
 type record map[string]any
 
 // line is the record as NDJSON. Its columns come in an order of their own,
@@ -149,6 +150,7 @@ var predicates = map[string]predicate{
 	"country != 'DE'": {"country", func(v any) bool { return v.(string) != "DE" }},
 	"clicks > 2":      {"clicks", func(v any) bool { return v.(int64) > 2 }},
 	"clicks <= 3":     {"clicks", func(v any) bool { return v.(int64) <= 3 }},
+	"level > 3":       {"level", func(v any) bool { return v.(float64) > 3 }},
 	"op == 'D'":       {"op", func(v any) bool { return v.(string) == "D" }},
 	"op != 'U'":       {"op", func(v any) bool { return v.(string) != "U" }},
 }

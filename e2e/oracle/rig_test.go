@@ -45,15 +45,18 @@ type rig struct {
 	support int // full.support_previous_for, in granules
 	noCache bool
 	slices  *tiers
-	out     *mem.Store
-	state   watermark.Store
-	sink    *sink.Sink
-	source  *lister
-	set     microbatch.Settings
-	p       *microbatch.Pipeline
-	reader  *reader.Reader
-	newID   func() string
-	trace   func(step string)
+	// The budgets are so small in some histories that little is kept.
+	cacheBytes, windowBytes int64
+
+	out    *mem.Store
+	state  watermark.Store
+	sink   *sink.Sink
+	source *lister
+	set    microbatch.Settings
+	p      *microbatch.Pipeline
+	reader *reader.Reader
+	newID  func() string
+	trace  func(step string)
 }
 
 // lister remembers how far back the last step listed.
@@ -156,7 +159,7 @@ func (r *rig) configure(c *config) {
 		Rule: window.Rule{Size: long(c.window), Longest: long(c.longest()), Max: long(c.limit), OnGap: c.onGap},
 		Full: true, SupportPrevious: long(r.support), Format: scan.NDJSON,
 		ObjectErrors: microbatch.ObjectFail, SkipAfter: 10, Retain: sink.Retain{For: long(2), Panes: 4, Bases: 2},
-		Workers: 1, CacheBytes: 1 << 20, WindowBytes: 64 << 20, NoCache: r.noCache,
+		Workers: 1, CacheBytes: r.cacheBytes, WindowBytes: r.windowBytes, NoCache: r.noCache,
 		Lister: r.source, Sink: r.sink, State: r.state,
 		Open: func(o partition.Object) (scan.Blob, map[string]string) { return source.NewBlob(w.raw, o), nil },
 		Documents: func(ctx context.Context, m sink.Manifest, emit func(*column.Batch) error) error {
