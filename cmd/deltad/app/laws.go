@@ -30,11 +30,15 @@ func (p pipelineLaws) ok() bool {
 }
 
 // checkLaws checks the combine fns of every selected pipeline on records of its
-// source.
+// source. Nothing but the sources is asked, no state store either.
 func (c *cli) checkLaws(ctx context.Context) (out []pipelineLaws, err error) {
 	line := newBar(c.errs)
 	defer line.end()
-	err = c.each(ctx, func(_ *daemon.App, p *daemon.Pipe) error {
+	a, err := c.openBy(ctx, daemon.Look, daemon.Options{})
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range a.Pipes {
 		line.draw(p.Config.Name + ": combiner laws on sampled records")
 		report, err := laws.Run(ctx, laws.Subject{
 			Name: p.Config.Name, Source: p.Source, Window: p.Config.Window.Size, Builder: p.Pipeline().Builder(), Combiners: c.fns,
@@ -45,9 +49,11 @@ func (c *cli) checkLaws(ctx context.Context) (out []pipelineLaws, err error) {
 		}
 		out = append(out, found)
 		line.draw("")
-		return ctx.Err()
-	})
-	return out, err
+		if err := ctx.Err(); err != nil {
+			return out, failed(fmt.Errorf("pipeline %s: %w", p.Config.Name, err))
+		}
+	}
+	return out, nil
 }
 
 // lawsText prints a line for each field.

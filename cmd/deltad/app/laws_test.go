@@ -310,3 +310,29 @@ func TestLawsReadAsRunsDo(t *testing.T) {
 		}
 	})
 }
+
+// TestLawsNeedNoStateStore: only sources are asked, and nothing is made on this
+// machine either.
+func TestLawsNeedNoStateStore(t *testing.T) {
+	for name, state := range map[string]string{
+		"one that does not answer": `state: {url: "postgres://deltad@127.0.0.1:1/deltad?sslmode=disable"}`,
+		"a file in no directory":   `state: {url: "sqlite:///nowhere/below/state.db"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			cache := filepath.Join(r.dir, "cache")
+			r.replace(fmt.Sprintf(`state: {url: "sqlite://%s/state.db"}`, r.dir), state+fmt.Sprintf("\ncache: {dir: %q}", cache))
+			r.put(1, 2)
+			before, err := filepath.Glob(filepath.Join(r.dir, "*"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, found := r.laws(0, nil); found.Laws[0].Records != 2 {
+				t.Errorf("%+v", found)
+			}
+			if after, err := filepath.Glob(filepath.Join(r.dir, "*")); err != nil || !slices.Equal(after, before) {
+				t.Errorf("there is %q now, %v; there was %q", after, err, before)
+			}
+		})
+	}
+}

@@ -116,10 +116,24 @@ func Prepare(ctx context.Context, c *configs.Config, o Options) (*App, error) {
 	if a.State, err = openState(ctx, c.State); err != nil {
 		return nil, err
 	}
-	if err := a.openPipes(ctx); err != nil {
+	err = a.openCache()
+	if err == nil {
+		err = a.openPipes(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, a.State.Close())
 	}
 	return a, nil
+}
+
+// Look opens the sources and outputs alone, for what reads them and decides
+// nothing: there is no state store, State is nil, and nothing is written.
+func Look(ctx context.Context, c *configs.Config, o Options) (*App, error) {
+	a, err := prepare(c, o)
+	if err != nil {
+		return nil, err
+	}
+	return a, a.openPipes(ctx)
 }
 
 func prepare(c *configs.Config, o Options) (*App, error) {
@@ -151,13 +165,20 @@ func prepare(c *configs.Config, o Options) (*App, error) {
 	return a, nil
 }
 
-func (a *App) openPipes(ctx context.Context) error {
-	if dir := a.budget.dir; dir != "" {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("cache.dir: %w", err)
-		}
-		a.sliceDir = shelf.NewDir(filepath.Join(dir, "slices"), a.budget.shelf, a.Log)
+// openCache makes the directory of what is kept between processes.
+func (a *App) openCache() error {
+	dir := a.budget.dir
+	if dir == "" {
+		return nil
 	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("cache.dir: %w", err)
+	}
+	a.sliceDir = shelf.NewDir(filepath.Join(dir, "slices"), a.budget.shelf, a.Log)
+	return nil
+}
+
+func (a *App) openPipes(ctx context.Context) error {
 	for _, p := range a.Config.Pipelines {
 		if a.options.Only != "" && p.Name != a.options.Only {
 			continue
@@ -204,7 +225,12 @@ func (a *App) Pipe(name string) (*Pipe, error) {
 }
 
 // Close lets go of the state store.
-func (a *App) Close() error { return a.State.Close() }
+func (a *App) Close() error {
+	if a.State == nil {
+		return nil // see Look
+	}
+	return a.State.Close()
+}
 
 // Probe asks the output's store whether it keeps the conditions that
 // publishing stands on.
