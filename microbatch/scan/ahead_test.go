@@ -63,7 +63,7 @@ func numbers(blob Blob, req Request) (out []int64, err error) {
 }
 
 func large(ahead *Ahead) Request {
-	return Request{Format: Parquet, Columns: paths("n", "s"), Limits: Limits{Whole: 1}, Ahead: ahead}
+	return Request{Format: Parquet, Columns: paths("n", "s"), Limits: Limits{Whole: 1, Ahead: ahead}}
 }
 
 // TestRowGroupsOverlap: the first row group arrives only once the next was asked

@@ -160,7 +160,7 @@ func scanParquet(ctx context.Context, blob Blob, req Request, emit func(*column.
 	if err := r.columns(req); err != nil {
 		return res, err
 	}
-	q := r.line(req.Ahead)
+	q := r.line(req.Limits.Ahead)
 	defer q.stop()
 	err = f.groups(f.leaves, r.wanted, q.add)
 	if early := q.rest(); early != nil {

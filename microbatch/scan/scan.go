@@ -132,6 +132,10 @@ type Limits struct {
 	RowGroup int64 // compressed bytes of the wanted columns of a Parquet row group; 512 MiB
 	Values   int   // list elements of a leaf in one batch; 4 Mi
 	Whole    int64 // objects up to this size are read by one ReadAll; 8 MiB
+	// Ahead, where it is not nil, has bytes for row groups of a large object to be
+	// read while those before them are decoded. ReadRange is then called by several
+	// goroutines at a time, all of which have ended when Scan returns.
+	Ahead *Ahead
 }
 
 // DefaultWhole is the default of Limits.Whole.
@@ -173,10 +177,6 @@ type Request struct {
 	// Scratch, where it is not nil, is used and left for the next scan. Strings
 	// of a batch are then the batch's as well: they change after emit returns.
 	Scratch *Scratch
-	// Ahead, where it is not nil, has bytes for row groups of a large object to be
-	// read while those before them are decoded. ReadRange is then called by several
-	// goroutines at a time, all of which have ended when Scan returns.
-	Ahead *Ahead
 	// Reject gets every row left out under the policy Reject; nil is allowed.
 	Reject func(RejectedRow)
 }

@@ -2,10 +2,8 @@ package slice
 
 import (
 	"context"
-	"slices"
+	"errors"
 	"sync"
-
-	"golang.org/x/sync/semaphore"
 
 	"github.com/deltad/deltad/microbatch/rescue"
 	"github.com/deltad/deltad/microbatch/scan"
@@ -14,30 +12,192 @@ import (
 
 // Small objects are fetched while those before them are decoded: a store
 // answers in tens of milliseconds, a decoder needs about as many for what it
-// gets. What is fetched and not decoded stays within a bound in bytes.
+// gets. What is fetched and not decoded stays within a bound in bytes, which all
+// builders of a process share; what is asked for while nothing is left is read
+// at once, in the room of the object in hand.
 
 const (
-	aheadBytes = 8 << 20 // fetched and not asked for, the object in hand apart
+	aheadBytes = 8 << 20 // where the limits have no bound
 	aheadCalls = 4       // at a time
 )
 
-// fetched is a blob that may have been read before it is asked for.
+// ahead opens the objects of a partition and fetches those to come. It is safe
+// for concurrent use.
+type ahead struct {
+	s       *Builder
+	objects []partition.Object
+	budget  *scan.Ahead
+	ctx     context.Context
+	cancel  context.CancelFunc
+	all     sync.WaitGroup
+	mu      struct {
+		sync.Mutex
+		opened []*fetched
+		next   int // the first object that nobody has asked for and that is not fetched
+		calls  int
+	}
+}
+
+// fetched is a blob that may have been read before it is asked for. But for that
+// it serves one goroutine, if its bytes are to be had whole.
 type fetched struct {
 	scan.Blob
+	paths map[string]string
+	reuse *Reuse
+	held  int64         // of the budget
 	ready chan struct{} // closed when bytes and err are set; nil: it is not fetched ahead
 	bytes []byte
 	err   error
+	ours  bool // bytes may be used again
 }
 
-// ReadAll implements scan.Blob.
+// ahead returns a reader of the objects. stop must be called.
+func (s *Builder) ahead(ctx context.Context, objects []partition.Object) *ahead {
+	a := &ahead{s: s, objects: objects, budget: s.Limits.Ahead}
+	if a.budget == nil {
+		bytes := int64(aheadBytes)
+		if s.TableBytes > 0 {
+			bytes = min(bytes, s.TableBytes/4)
+		}
+		a.budget = scan.NewAhead(bytes)
+	}
+	a.ctx, a.cancel = context.WithCancel(ctx)
+	a.mu.opened = make([]*fetched, len(objects))
+	return a
+}
+
+// stop ends what is being fetched and waits for it. What was read is invalid
+// from then on.
+func (a *ahead) stop() {
+	a.cancel()
+	a.all.Wait()
+	for i := range a.objects {
+		a.close(i)
+	}
+}
+
+// open returns an object, for one goroutine, until close.
+func (a *ahead) open(i int) *fetched {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f := a.at(i)
+	a.mu.next = max(a.mu.next, i+1)
+	a.more()
+	return f
+}
+
+// close lets go of an object that was opened: what was read of it is invalid
+// from then on.
+func (a *ahead) close(i int) {
+	a.mu.Lock()
+	f := a.mu.opened[i]
+	a.mu.opened[i] = nil
+	a.more()
+	a.mu.Unlock()
+	if f == nil {
+		return
+	}
+	if f.ready != nil {
+		<-f.ready
+	}
+	a.done(f)
+	if f.ours {
+		a.s.Reuse.giveFile(f.bytes)
+	}
+	f.bytes, f.err, f.ready = nil, errClosed, nil
+}
+
+var errClosed = errors.New("the object was closed")
+
+// keep lets go of an object's place among those fetched ahead, but not of what
+// was read: it is there if the object is opened again.
+func (a *ahead) keep(i int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.done(a.mu.opened[i])
+	a.more()
+}
+
+// rewind begins again with the first object.
+func (a *ahead) rewind() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.next = 0
+}
+
+// done gives the object's bytes back to the budget.
+func (a *ahead) done(f *fetched) {
+	a.budget.Give(f.held)
+	f.held = 0
+}
+
+// at opens an object; the caller holds mu.
+func (a *ahead) at(i int) *fetched {
+	if a.mu.opened[i] == nil {
+		f := &fetched{reuse: a.s.Reuse}
+		f.Blob, f.paths = a.s.Open(a.objects[i])
+		a.mu.opened[i] = f
+	}
+	return a.mu.opened[i]
+}
+
+// more fetches what there is room for, in order; the caller holds mu.
+func (a *ahead) more() {
+	most := a.s.Limits.Whole
+	if most <= 0 {
+		most = scan.DefaultWhole
+	}
+	for ; a.mu.next < len(a.objects) && a.mu.calls < aheadCalls && a.ctx.Err() == nil; a.mu.next++ {
+		size := a.objects[a.mu.next].Size
+		if size == 0 || size > most || a.mu.opened[a.mu.next] != nil {
+			continue
+		}
+		if !a.budget.Take(size) {
+			return
+		}
+		f := a.at(a.mu.next)
+		f.held, f.ready = size, make(chan struct{})
+		a.mu.calls++
+		a.all.Go(func() { a.fetch(f) })
+	}
+}
+
+func (a *ahead) fetch(f *fetched) {
+	defer func() {
+		close(f.ready)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.mu.calls--
+		a.more()
+	}()
+	defer rescue.Into(&f.err, "read ahead "+f.Key())
+	f.bytes, f.err = f.read(a.ctx)
+}
+
+// whole is a blob that can be read into memory of the caller's, and keeps
+// nothing of it.
+type whole interface {
+	ReadInto(ctx context.Context, buf []byte) ([]byte, error)
+}
+
+func (f *fetched) read(ctx context.Context) ([]byte, error) {
+	if b, ok := f.Blob.(whole); ok {
+		f.ours = true
+		return b.ReadInto(ctx, f.reuse.takeFile(f.Size()))
+	}
+	return f.Blob.ReadAll(ctx)
+}
+
+// ReadAll implements scan.Blob. What it returns is valid until the object is
+// closed.
 func (f *fetched) ReadAll(ctx context.Context) ([]byte, error) {
-	if f.ready == nil {
-		return f.Blob.ReadAll(ctx)
+	if f.ready != nil {
+		return f.bytes, f.wait(ctx)
 	}
-	if err := f.wait(ctx); err != nil {
-		return nil, err
+	if f.bytes == nil && f.err == nil {
+		f.bytes, f.err = f.read(ctx)
 	}
-	return f.bytes, nil
+	return f.bytes, f.err
 }
 
 // ReadRange implements scan.Blob.
@@ -56,78 +216,5 @@ func (f *fetched) wait(ctx context.Context) error {
 		return f.err
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	}
-}
-
-// ahead opens the objects one by one, in order, and fetches those to come. stop
-// ends that and waits for it; it must be called.
-func (s *Builder) ahead(ctx context.Context, objects []partition.Object) (next func() (scan.Blob, map[string]string), stop func()) {
-	if len(objects) < 2 {
-		return s.oneByOne(objects), func() {}
-	}
-	most := s.Limits.Whole
-	if most <= 0 {
-		most = scan.DefaultWhole
-	}
-	budget := int64(aheadBytes)
-	if s.TableBytes > 0 {
-		budget = min(budget, s.TableBytes/4)
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	room := semaphore.NewWeighted(budget)
-	blobs := make([]*fetched, len(objects))
-	paths := make([]map[string]string, len(objects))
-	for i, o := range objects {
-		f := &fetched{}
-		f.Blob, paths[i] = s.Open(o)
-		// The first is asked for at once.
-		if i > 0 && o.Size > 0 && o.Size <= min(most, budget) {
-			f.ready = make(chan struct{})
-		}
-		blobs[i] = f
-	}
-	fetch := slices.Clone(blobs)
-	var all sync.WaitGroup
-	calls := semaphore.NewWeighted(aheadCalls)
-	all.Go(func() {
-		for i, f := range fetch {
-			if f.ready == nil {
-				continue
-			}
-			if room.Acquire(ctx, objects[i].Size) != nil || calls.Acquire(ctx, 1) != nil {
-				f.err = context.Cause(ctx)
-				close(f.ready)
-				continue
-			}
-			fetch[i] = nil // it is the caller's to keep
-			all.Go(func() {
-				defer close(f.ready)
-				defer calls.Release(1)
-				defer rescue.Into(&f.err, "read ahead "+f.Key())
-				f.bytes, f.err = f.Blob.ReadAll(ctx)
-			})
-		}
-	})
-	at := -1
-	next = func() (scan.Blob, map[string]string) {
-		if at >= 0 && blobs[at].ready != nil {
-			<-blobs[at].ready
-			room.Release(objects[at].Size)
-		}
-		if at >= 0 {
-			blobs[at] = nil // and what was fetched with it
-		}
-		at++
-		return blobs[at], paths[at]
-	}
-	return next, func() { cancel(); all.Wait() }
-}
-
-// oneByOne opens the objects and fetches nothing.
-func (s *Builder) oneByOne(objects []partition.Object) func() (scan.Blob, map[string]string) {
-	at := -1
-	return func() (scan.Blob, map[string]string) {
-		at++
-		return s.Open(objects[at])
 	}
 }

@@ -197,7 +197,7 @@ func TestOnePassOfParquet(t *testing.T) {
 			hint = append(hint, column.Of(rapid.SampledFrom([]column.Kind{column.Null, column.Int32, column.Int64}).Draw(rt, "hint")))
 		}
 		got, err := s.Build(t.Context(), x.input(), hint)
-		want, wrong := s.buildObserved(t.Context(), x.input(), hint)
+		want, wrong := s.buildObserved(t.Context(), x.input(), hint, nil)
 		if err != nil || wrong != nil {
 			rt.Fatal(err, wrong)
 		}

@@ -18,10 +18,21 @@ type Reuse struct {
 	mu struct {
 		sync.Mutex
 		idle    []*tools
-		cycle   int // of the collector, while there are idle ones
+		files   []file
+		bytes   int64 // of files
+		cycle   int   // of the collector, while there is something idle
 		watched bool
 	}
 }
+
+// file is idle memory that objects were read into.
+type file struct {
+	bytes []byte
+	since int // the cycle in which it was given back
+}
+
+// What is kept to read objects into: as much as is in use at a time, about.
+const keptFiles = 16 << 20
 
 // keptCycles is how often the collector runs before idle tools are let go.
 const keptCycles = 3
@@ -65,6 +76,46 @@ func (r *Reuse) give(t *tools) {
 	}
 }
 
+// takeFile returns memory of at least n bytes, and not much more, to read an
+// object into; its length is 0.
+func (r *Reuse) takeFile(n int64) []byte {
+	step := int64(64 << 10) // objects of a kind differ by less
+	for step*16 < n {
+		step *= 2
+	}
+	n = (n + step - 1) / step * step
+	if r == nil {
+		return make([]byte, 0, n)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := len(r.mu.files) - 1; i >= 0; i-- { // the last may still be in the processor's cache
+		if b := r.mu.files[i].bytes; int64(cap(b)) >= n && int64(cap(b)) <= 2*n {
+			r.mu.files = slices.Delete(r.mu.files, i, i+1)
+			r.mu.bytes -= int64(cap(b))
+			return b[:0]
+		}
+	}
+	return make([]byte, 0, n)
+}
+
+// giveFile takes memory back that nobody reads any more.
+func (r *Reuse) giveFile(b []byte) {
+	if r == nil || cap(b) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.bytes+int64(cap(b)) > keptFiles {
+		return
+	}
+	r.mu.bytes += int64(cap(b))
+	r.mu.files = append(r.mu.files, file{bytes: b, since: r.mu.cycle})
+	if !r.mu.watched {
+		r.watch()
+	}
+}
+
 // watch has collected called when the collector next runs; the caller holds mu.
 func (r *Reuse) watch() {
 	r.mu.watched = true
@@ -77,8 +128,13 @@ func (r *Reuse) collected() {
 	defer r.mu.Unlock()
 	r.mu.cycle++
 	r.mu.idle = slices.DeleteFunc(r.mu.idle, func(t *tools) bool { return r.mu.cycle-t.since > keptCycles })
+	r.mu.files = slices.DeleteFunc(r.mu.files, func(f file) bool { return r.mu.cycle-f.since > keptCycles })
+	r.mu.bytes = 0
+	for _, f := range r.mu.files {
+		r.mu.bytes += int64(cap(f.bytes))
+	}
 	r.mu.watched = false
-	if len(r.mu.idle) > 0 {
+	if len(r.mu.idle)+len(r.mu.files) > 0 {
 		r.watch()
 	}
 }

@@ -201,13 +201,18 @@ func sameNulls(a, b column.Type) bool {
 // to know them. Where they turn out to be the hint's, or Parquet's fit it, one
 // pass is all.
 func (s *Builder) Build(ctx context.Context, in Input, hint []column.Type) (*Slice, error) {
+	return s.build(ctx, in, hint, nil)
+}
+
+// build is Build with the help of hands that are free.
+func (s *Builder) build(ctx context.Context, in Input, hint []column.Type, h *hands) (*Slice, error) {
 	if hint != nil {
-		slice, err := s.buildAt(ctx, in, hint)
+		slice, err := s.buildAt(ctx, in, hint, h)
 		if !errors.Is(err, errMisfit) {
 			return slice, err
 		}
 	}
-	return s.buildObserved(ctx, in, hint)
+	return s.buildObserved(ctx, in, hint, h)
 }
 
 // errMisfit says that objects have other types than they were hoped to have.
@@ -216,7 +221,7 @@ var errMisfit = errors.New("the objects have other types")
 // buildAt is build in one pass, for objects whose types are those given (a
 // column without values has any type) or, of Parquet, fit them; other objects
 // are errMisfit.
-func (s *Builder) buildAt(ctx context.Context, in Input, types []column.Type) (*Slice, error) {
+func (s *Builder) buildAt(ctx context.Context, in Input, types []column.Type, h *hands) (*Slice, error) {
 	slice := &Slice{Start: in.Start, Built: types, Observed: make([]column.Type, len(types)), Index: s.index()}
 	bound, err := s.Program.Bind(types)
 	if err != nil {
@@ -231,56 +236,73 @@ func (s *Builder) buildAt(ctx context.Context, in Input, types []column.Type) (*
 	if s.Format == scan.Parquet {
 		as = types
 	}
-	next, stop := s.ahead(ctx, in.Objects)
-	defer stop()
-	for _, o := range in.Objects {
-		blob, paths := next()
-		rows, observed, err := s.lift(ctx, slice, b, blob, s.request(paths, as), types)
+	src := s.ahead(ctx, in.Objects)
+	defer src.stop()
+	g := s.gathering(slice, b, in.Objects)
+	err = s.each(h, src, &b.tools.scratch, func(w *walk, i int, f *fetched, scratch *scan.Scratch) error {
+		defer src.close(i)
+		rows, observed, err := g.lift(ctx, w, i, f, s.request(f.paths, as), scratch, types)
 		switch {
 		case errors.Is(err, errMisfit), errors.Is(err, scan.ErrRetype), errors.Is(err, scan.ErrMisfit):
-			return nil, errMisfit
+			return errMisfit
 		case err != nil:
-			return nil, unreadable(o, err)
+			return unreadable(in.Objects[i], err)
 		}
-		for i, seen := range observed {
-			if seen.Kind == column.Null {
-				continue
+		for j, seen := range observed {
+			if seen.Kind != column.Null && types[j].Kind == column.Null { // Parquet has types without rows
+				return errMisfit
 			}
-			if types[i].Kind == column.Null { // Parquet has types without rows
-				return nil, errMisfit
-			}
-			slice.Observed[i] = types[i]
 		}
-		slice.Objects = append(slice.Objects, ReadObject{Object: o, Rows: rows, Observed: observed})
+		slice.Objects[i].Rows, slice.Objects[i].Observed = rows, observed
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range slice.Objects {
+		for i, seen := range o.Observed {
+			if seen.Kind != column.Null {
+				slice.Observed[i] = types[i]
+			}
+		}
 	}
 	if s.Format == scan.Parquet { // the objects may all be narrower
 		if slice.Observed, err = s.join(slice.Objects, nil, clock(in.Start)); err != nil {
 			return nil, errMisfit
 		}
 	}
-	return slice, slice.finish(b)
+	return slice, g.finish()
 }
 
 // buildObserved is build in two passes: the first tells the types.
-func (s *Builder) buildObserved(ctx context.Context, in Input, hint []column.Type) (*Slice, error) {
-	blobs := make([]scan.Blob, len(in.Objects))
-	paths := make([]map[string]string, len(in.Objects))
+func (s *Builder) buildObserved(ctx context.Context, in Input, hint []column.Type, h *hands) (*Slice, error) {
 	slice := &Slice{Start: in.Start, Index: s.index()}
-	next, stop := s.ahead(ctx, in.Objects)
-	defer stop()
+	src := s.ahead(ctx, in.Objects)
+	defer src.stop()
+	seen := make([]ReadObject, len(in.Objects))
 	held := int64(0)
+	kept := make([]bool, len(in.Objects))
 	for i, o := range in.Objects {
-		blobs[i], paths[i] = next()
-		types, err := scan.Observe(ctx, blobs[i], s.request(paths[i], nil))
-		if err != nil {
-			return nil, unreadable(o, err)
-		}
-		if held += o.Size; held > mostHeld {
-			blobs[i] = nil // it is read again rather than kept
-		}
-		slice.Objects = append(slice.Objects, ReadObject{Object: o, Observed: types})
+		held += o.Size
+		seen[i].Object, kept[i] = o, held <= mostHeld
 	}
-	observed, err := s.join(slice.Objects, nil, clock(in.Start))
+	err := s.each(h, src, nil, func(_ *walk, i int, f *fetched, _ *scan.Scratch) error {
+		types, err := scan.Observe(ctx, f, s.request(f.paths, nil))
+		if err != nil {
+			return unreadable(in.Objects[i], err)
+		}
+		seen[i].Observed = types
+		if kept[i] {
+			src.keep(i)
+		} else {
+			src.close(i) // it is read again rather than kept
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	observed, err := s.join(seen, nil, clock(in.Start))
 	if err != nil {
 		return nil, err
 	}
@@ -294,24 +316,28 @@ func (s *Builder) buildObserved(ctx context.Context, in Input, hint []column.Typ
 	slice.Observed, slice.Built = observed, built
 	bound, err := s.Program.Bind(built)
 	if err != nil {
-		return nil, s.blame(slice.Objects, err)
+		return nil, s.blame(seen, err)
 	}
 	b, err := s.newGatherer(bound, in.Start)
 	if err != nil {
 		return nil, err
 	}
 	defer b.drop()
-	for i, o := range in.Objects {
-		blob := blobs[i]
-		if blob == nil {
-			blob, _ = s.Open(o)
+	src.rewind()
+	g := s.gathering(slice, b, in.Objects)
+	err = s.each(h, src, &b.tools.scratch, func(w *walk, i int, f *fetched, scratch *scan.Scratch) error {
+		defer src.close(i)
+		rows, _, err := g.lift(ctx, w, i, f, s.request(f.paths, built), scratch, nil)
+		if err != nil {
+			return unreadable(in.Objects[i], err)
 		}
-		if slice.Objects[i].Rows, _, err = s.lift(ctx, slice, b, blob, s.request(paths[i], built), nil); err != nil {
-			return nil, unreadable(o, err)
-		}
-		blobs[i] = nil
+		slice.Objects[i].Rows, slice.Objects[i].Observed = rows, seen[i].Observed
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	return slice, slice.finish(b)
+	return slice, g.finish()
 }
 
 // mostHeld bounds the bytes of objects that are kept from the first pass for
@@ -387,40 +413,6 @@ func blameConfig(slices []*Slice, err error) error {
 	}
 	// Formatted, not wrapped: nobody may take it for a fault of that object.
 	return errors.Join(append(others, fmt.Errorf("%w: %s", ErrNothingFits, unfit.Error()))...)
-}
-
-// lift reads one object into the lifter's table and returns its rows and
-// types. With want, batches of other types are errMisfit.
-func (s *Builder) lift(ctx context.Context, slice *Slice, b *gatherer, blob scan.Blob, req scan.Request, want []column.Type) (int64, []column.Type, error) {
-	reject := func(r Reject) {
-		slice.Rejected++
-		if len(slice.Rejects) < maxRejects {
-			slice.Rejects = append(slice.Rejects, r)
-		}
-	}
-	req.Scratch = &b.tools.scratch
-	b.lifter.Reject = nil
-	if s.Row == scan.Reject {
-		req.Reject = func(r scan.RejectedRow) {
-			reject(Reject{Key: blob.Key(), Row: r.Line, Reason: r.Reason, Text: string(r.Text)})
-		}
-		b.lifter.Reject = func(r index.BadRow) { reject(Reject{Key: blob.Key(), Row: r.Row + 1, Reason: r.Reason}) }
-	}
-	var rows int64
-	result, err := scan.Scan(ctx, blob, req, func(batch *column.Batch) error {
-		if want != nil {
-			fitted, ok := fit(batch, want)
-			if !ok {
-				return errMisfit
-			}
-			batch = fitted
-		}
-		stats, err := b.add(batch, rows)
-		rows += int64(batch.Len)
-		slice.NullEventTimes += stats.NullEventTime
-		return err
-	})
-	return result.Rows + result.Rejected, result.Observed, err
 }
 
 // fit returns the batch at the types wanted, where that takes no more than

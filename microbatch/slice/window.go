@@ -71,16 +71,19 @@ func (s *Builder) Window(ctx context.Context, inputs []Input, floor, hint []colu
 	return w, nil
 }
 
-// buildAll builds the inputs numbered in due, at most workers at a time. One
+// buildAll builds the inputs numbered in due, at most workers at a time, those
+// that are left over helping with their objects. One
 // that fails does not stop the others; the error joins all.
 func (s *Builder) buildAll(ctx context.Context, inputs []Input, due []int, hint []column.Type, cache *Cache, workers int, out []*Slice) error {
 	var g errgroup.Group
-	g.SetLimit(max(1, workers))
+	h := newHands(workers)
 	errs := make([]error, len(due))
 	for n, i := range due {
+		h.wait()
 		g.Go(func() error {
+			defer h.release()
 			defer rescue.Into(&errs[n], "build slice of "+clock(inputs[i].Start))
-			slice, err := s.Build(ctx, inputs[i], hint)
+			slice, err := s.build(ctx, inputs[i], hint, h)
 			if err != nil {
 				errs[n] = err
 				return nil
