@@ -280,3 +280,16 @@ func narrow(acc, b []byte) (n uint64, x int64) {
 	}
 	return 0, 0
 }
+
+// Bytewise is implemented by Selectors whose order of accumulators is that of
+// their bytes.
+type Bytewise interface {
+	// Bytewise says whether the greatest bytes are preferred, else the least.
+	Bytewise() (greatest bool)
+}
+
+// Bytewise implements Bytewise.
+func (f *extremeFn) Bytewise() bool { return f.greatest }
+
+// Bytewise implements Bytewise.
+func (f *boolFn) Bytewise() bool { return f.decides }

@@ -3,7 +3,10 @@ package window_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
@@ -125,4 +128,49 @@ func BenchmarkFold(b *testing.B) {
 		}
 		b.ReportMetric(float64(rows(0)), "rows/op")
 	})
+}
+
+// BenchmarkBring: the accumulators of a window of 60 partitions, folded anew,
+// moved by one partition and by half a window, and when one of its partitions
+// got a few more records.
+func BenchmarkBring(b *testing.B) {
+	const width = 60
+	bound := ads(b)
+	var all []window.Source
+	for at := range 3 * width / 2 {
+		all = append(all, minuteOfAds(b, bound, at, 233_333))
+	}
+	late := slices.Clone(all[:width])
+	more := minuteOfAds(b, bound, 1000, 2_000)
+	late[20].Run, late[20].ID = merged(b, bound, late[20].Run, more.Run), "20 and more"
+	bring := func(b *testing.B, r *window.Rolling, sources []window.Source, n int) int64 {
+		did, err := r.Bring(bound, sources, minute(n))
+		if err != nil {
+			b.Fatal(err)
+		}
+		return did.Rows
+	}
+	for _, c := range []struct {
+		name     string
+		from, to []window.Source
+	}{
+		{"fill", nil, all[:width]}, {"apply/next", all[:width], all[1 : 1+width]},
+		{"apply/jump", all[:width], all[width/2 : width/2+width]}, {"apply/late", all[:width], late},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			rows := int64(0)
+			for b.Loop() {
+				b.StopTimer()
+				r := window.NewRolling(window.RollingOptions{Budget: 1 << 30, Granule: time.Minute})
+				if c.from != nil {
+					bring(b, r, c.from, width)
+				}
+				runtime.GC()
+				b.StartTimer()
+				rows += bring(b, r, c.to, 3*width/2)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(rows), "ns/row")
+			b.ReportMetric(float64(rows)/float64(b.N), "rows/op")
+		})
+	}
 }

@@ -19,6 +19,9 @@ type cell struct {
 	inside  []uint32          // by group, its group in the column plus one; unused with clear
 	ladder  *ladder           // nil unless the fn selects otherwise than by time
 	acc     []byte            // scratch
+	own     []uint32          // scratch: places of groups
+	present present           // scratch
+	next    gathered          // scratch
 }
 
 // newCell returns the cell of a fn. based says that accumulators of a base lie
@@ -29,7 +32,7 @@ func newCell(fn combine.Fn, based bool) *cell {
 	c.retract, _ = c.column.(combine.Retractor)
 	c.clear, _ = c.column.(combine.Clearer)
 	if s, ok := fn.(combine.Selector); ok && c.clear != nil && !based && !s.Follows() {
-		c.ladder = &ladder{compare: s.Prefer}
+		c.ladder = newLadder(s)
 	}
 	return c
 }
@@ -93,42 +96,87 @@ func (c *cell) settle(g uint32) {
 	}
 }
 
-// enter merges the accumulator of a slot. newest says that none before it was
-// of a later one.
-func (c *cell) enter(g uint32, slot int64, acc []byte, newest bool) error {
-	if len(acc) > 0 && c.ladder != nil {
-		if !c.ladder.push(g, slot, acc, newest) {
-			return nil
-		}
-		c.clear.Clear(g)
+// enter merges the accumulators of a slot, that of row i into groups[i], all of
+// them different. newest says that none before it was of a later one. An error
+// is a groupError.
+func (c *cell) enter(groups []uint32, slot int64, a combine.Accs, newest bool) error {
+	groups, a = c.present.of(groups, a)
+	if c.ladder != nil {
+		c.ladder.pushAccs(groups, slot, a, newest)
 	}
-	return c.merge(g, acc)
+	// A fn that selects keeps of these and of what it had the same as a ladder.
+	return groupOf(combine.MergeAccs(c.column, c.places(groups), a), groups)
 }
 
-// leave takes the accumulator of a slot out of a group. oldest says that
-// nothing of this slot and those before it is left. It returns false where the
-// group must be folded anew.
-func (c *cell) leave(g uint32, slot int64, acc []byte, oldest bool) (bool, error) {
+// leave takes the accumulators of a slot out, that of row i out of groups[i],
+// all of them different. oldest says that nothing of this slot and those before
+// it is left. It appends to left the groups that must be folded anew. An error
+// is a groupError.
+func (c *cell) leave(groups []uint32, slot int64, a combine.Accs, oldest bool, left []uint32) ([]uint32, error) {
+	groups, a = c.present.of(groups, a)
 	switch {
-	case len(acc) == 0:
-		return true, nil
 	case c.inverse != nil:
-		return true, c.inverse.Unmerge(c.at(g), acc)
+		return left, groupOf(combine.UnmergeAccs(c.inverse, c.places(groups), a), groups)
 	case c.ladder != nil:
-		whole, changed := c.ladder.drop(g, slot, acc, oldest)
-		if !whole || !changed {
-			return whole, nil
-		}
-		c.clear.Clear(g)
-		return true, c.merge(g, c.ladder.first(g))
+		return c.drop(groups, slot, a, oldest, left)
 	case c.retract != nil:
-		return c.retract.Retract(c.at(g), acc)
+		return c.retracted(groups, a, left)
 	}
-	return false, nil
+	return append(left, groups...), nil
+}
+
+// retracted is leave of a fn that selects.
+func (c *cell) retracted(groups []uint32, a combine.Accs, left []uint32) ([]uint32, error) {
+	if c.clear != nil {
+		left, err := combine.RetractAccs(c.retract, groups, a, left)
+		return left, groupOf(err, groups)
+	}
+	for i, g := range groups {
+		whole, err := c.retract.Retract(c.at(g), a.At(i))
+		if err != nil {
+			return left, &groupError{g, err}
+		}
+		if !whole {
+			left = append(left, g)
+		}
+	}
+	return left, nil
+}
+
+// drop is leave of a ladder: where the winner went, the next one takes its
+// place.
+func (c *cell) drop(groups []uint32, slot int64, a combine.Accs, oldest bool, left []uint32) ([]uint32, error) {
+	next := &c.next
+	next.reset()
+	for i, g := range groups {
+		whole, changed := c.ladder.drop(g, slot, a.At(i), oldest)
+		switch {
+		case !whole:
+			left = append(left, g)
+		case changed:
+			c.clear.Clear(g)
+			if acc := c.ladder.winner(g); acc != nil {
+				next.add(g, acc)
+			}
+		}
+	}
+	return left, groupOf(combine.MergeAccs(c.column, next.groups, next.accs), next.groups)
+}
+
+// places are the groups' places in the column.
+func (c *cell) places(groups []uint32) []uint32 {
+	if c.clear != nil {
+		return groups
+	}
+	c.own = c.own[:0]
+	for _, g := range groups {
+		c.own = append(c.own, c.at(g))
+	}
+	return c.own
 }
 
 func (c *cell) bytes() int64 {
-	n := c.column.Bytes() + int64(4*cap(c.inside))
+	n := c.column.Bytes() + int64(4*(cap(c.inside)+cap(c.own))) + c.present.bytes() + c.next.bytes()
 	if c.ladder != nil {
 		n += c.ladder.bytes()
 	}

@@ -1,5 +1,11 @@
 package window
 
+import (
+	"time"
+
+	"github.com/deltad/deltad/microbatch/index"
+)
+
 // Accumulators are those of every key, by fn.
 func (r *Rolling) Accumulators() map[string][][]byte {
 	out := map[string][][]byte{}
@@ -25,3 +31,10 @@ func (r *Rolling) Limit(bytes int64) { r.o.Budget = bytes }
 
 // DocumentBytes is the memory that documents hold.
 func (r *Rolling) DocumentBytes() int64 { return r.documents.bytes() }
+
+// Bring brings the accumulators up to date without documents.
+func (r *Rolling) Bring(bound *index.Bound, sources []Source, n time.Time) (Rolled, error) {
+	now, rows, _ := r.sources(bound, sources, nil, n)
+	did, _, err := r.bring(func() error { return nil }, bound, now, rows, nil)
+	return did, err
+}

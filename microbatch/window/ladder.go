@@ -2,7 +2,10 @@ package window
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
+
+	"github.com/deltad/deltad/microbatch/combine"
 )
 
 // ladder keeps, for each key of a fn that selects one of its accumulators, those
@@ -15,78 +18,174 @@ import (
 // No more than rungs are kept of a key; what did not fit is worse than the last
 // that did, and where the ladder is used up the key is folded anew.
 type ladder struct {
-	compare func(a, b []byte) int
+	order   order
 	at      []rung // by group, rungs each
 	n       []uint8
 	cut     []bool // by group: something that did not fit is left, worse than the last rung
-	arena   []byte
+	arena   []byte // accumulators that no rung has room for
 	dead    int
+	room    [short]byte // scratch: a short accumulator
+	touched uint64      // of no meaning: what is read must be used
 }
 
 const rungs = 4
 
+// order is which of two accumulators a fn keeps.
+type order struct {
+	prefer   func(a, b []byte) int // as combine.Selector has it
+	bytewise bool                  // it is the order of bytes
+	greatest bool                  // of which the greatest is kept
+}
+
+func newLadder(s combine.Selector) *ladder {
+	l := &ladder{order: order{prefer: s.Prefer}}
+	if b, ok := s.(combine.Bytewise); ok {
+		l.order.bytewise, l.order.greatest = true, b.Bytewise()
+	}
+	return l
+}
+
 // rung is an accumulator and the slot of its partition.
 type rung struct {
 	slot int64
-	at   uint64 // in the arena: the offset, then in sizeBits the size
+	// first is the first eight bytes, zeros for those it lacks.
+	first uint64
+	// rest has in its last sizeBits the size; above them the next four bytes of a
+	// short accumulator, the offset in the arena of another.
+	rest uint64
 }
 
-// sizeBits has room for any accumulator that a run may have, and leaves the
-// offset more than there is memory.
-const sizeBits = 26
+const (
+	// short is the size of accumulators that rungs have in full.
+	short = 12
+	// sizeBits has room for any accumulator that a run may have, and leaves the
+	// offset more than there is memory.
+	sizeBits = 26
+)
 
-func rungAt(slot int64, off, size int) rung { return rung{slot, uint64(off)<<sizeBits | uint64(size)} }
+func (r *rung) size() int     { return int(r.rest & (1<<sizeBits - 1)) }
+func (r *rung) off() int      { return int(r.rest >> sizeBits) }
+func (r *rung) isShort() bool { return r.size() <= short }
 
-func (r rung) off() int  { return int(r.at >> sizeBits) }
-func (r rung) size() int { return int(r.at & (1<<sizeBits - 1)) }
+// rungOf returns the rung of an accumulator; off is that of one that is not
+// short.
+func rungOf(slot int64, acc []byte, off int) rung {
+	r := rung{slot: slot, first: wordOf(acc), rest: uint64(len(acc))}
+	switch {
+	case len(acc) > short:
+		r.rest |= uint64(off) << sizeBits
+	case len(acc) > 8:
+		r.rest |= wordOf(acc[8:]) >> 32 << sizeBits
+	}
+	return r
+}
+
+// wordOf is the first eight bytes of b as a number, zeros for those it lacks.
+func wordOf(b []byte) uint64 {
+	if len(b) >= 8 {
+		return binary.BigEndian.Uint64(b)
+	}
+	var x uint64
+	for i, c := range b {
+		x |= uint64(c) << (56 - 8*i)
+	}
+	return x
+}
 
 // nowhere is the slot of an accumulator whose partition is not known.
 const nowhere = math.MinInt64
 
 func (l *ladder) grow(n int) {
-	for len(l.n) < n {
-		l.n, l.cut = append(l.n, 0), append(l.cut, false)
-		l.at = append(l.at, make([]rung, rungs)...)
-	}
+	l.n, l.cut, l.at = lengthen(l.n, n), lengthen(l.cut, n), lengthen(l.at, n*rungs)
 }
 
 func (l *ladder) bytes() int64 {
-	return int64(16*cap(l.at) + cap(l.n) + cap(l.cut) + cap(l.arena))
+	return int64(24*cap(l.at) + cap(l.n) + cap(l.cut) + cap(l.arena))
 }
 
 func (l *ladder) of(g uint32) []rung { return l.at[int(g)*rungs : int(g)*rungs+int(l.n[g])] }
 
-func (l *ladder) acc(r rung) []byte { return l.arena[r.off() : r.off()+r.size()] }
+// acc returns the accumulator of a rung, valid until the next call.
+func (l *ladder) acc(r *rung) []byte {
+	if !r.isShort() {
+		return l.arena[r.off() : r.off()+r.size()]
+	}
+	binary.BigEndian.PutUint64(l.room[:], r.first)
+	binary.BigEndian.PutUint32(l.room[8:], uint32(r.rest>>sizeBits))
+	return l.room[:r.size()]
+}
 
-// first is the winner, nil for none.
-func (l *ladder) first(g uint32) []byte {
+// winner is the accumulator that is kept, nil for none; valid until the next
+// call.
+func (l *ladder) winner(g uint32) []byte {
 	if l.n[g] == 0 {
 		return nil
 	}
-	return l.acc(l.at[int(g)*rungs])
+	return l.acc(&l.at[int(g)*rungs])
+}
+
+// compare compares acc, of which p is the rung but for its offset, with r: it is
+// negative where acc is preferred.
+func (l *ladder) compare(p *rung, acc []byte, r *rung) int {
+	if !l.order.bytewise {
+		return l.order.prefer(acc, l.acc(r))
+	}
+	less := p.first < r.first
+	switch {
+	case p.first != r.first:
+	case p.isShort() && r.isShort():
+		if p.rest == r.rest {
+			return 0
+		}
+		less = p.rest < r.rest // the bytes, then the size
+	default:
+		n := bytes.Compare(acc, l.acc(r))
+		if n == 0 {
+			return 0
+		}
+		less = n < 0
+	}
+	if less != l.order.greatest {
+		return -1
+	}
+	return 1
+}
+
+// is says whether acc, of which p is the rung but for its offset, is r's.
+func (l *ladder) is(p *rung, acc []byte, r *rung) bool {
+	if p.first != r.first || p.size() != r.size() {
+		return false
+	}
+	return p.rest == r.rest && p.isShort() || !p.isShort() && bytes.Equal(acc, l.acc(r))
 }
 
 // push offers the accumulator of a slot. newest says that no slot before it
 // was later. It returns whether the winner is another now.
 func (l *ladder) push(g uint32, slot int64, acc []byte, newest bool) bool {
+	p := rungOf(slot, acc, 0)
 	list := l.of(g)
+	// What is no later than all that is there and no better than the winner: most
+	// of what is folded from the last slot to the first.
+	if len(list) > 0 && list[0].slot >= slot && l.compare(&p, acc, &list[0]) >= 0 {
+		return false
+	}
 	at := len(list) // where it would stand, by slot
 	for at > 0 && list[at-1].slot >= slot {
 		at--
 	}
-	if at < len(list) && list[at].slot > slot && l.compare(l.acc(list[at]), acc) <= 0 {
+	if at < len(list) && list[at].slot > slot && l.compare(&p, acc, &list[at]) >= 0 {
 		return false // a later one is no worse
 	}
 	stands := at < len(list) && list[at].slot == slot // it takes the place of a rung
 	if stands {
-		if l.compare(l.acc(list[at]), acc) < 0 {
+		if l.compare(&p, acc, &list[at]) > 0 {
 			return false
 		}
 		l.remove(g, at)
 		list = l.of(g)
 	}
 	beaten := at
-	for beaten > 0 && l.compare(acc, l.acc(list[beaten-1])) <= 0 {
+	for beaten > 0 && l.compare(&p, acc, &list[beaten-1]) <= 0 {
 		beaten--
 	}
 	if !stands && beaten == at && at == len(list) && (l.cut[g] || len(list) == rungs) {
@@ -103,11 +202,36 @@ func (l *ladder) push(g uint32, slot int64, acc []byte, newest bool) bool {
 	return beaten == 0
 }
 
+// pushAccs offers the accumulators of a slot, none of them the identity, that of
+// row i to groups[i].
+func (l *ladder) pushAccs(groups []uint32, slot int64, a combine.Accs, newest bool) {
+	const together = 128
+	for row := 0; row < len(groups); {
+		some := groups[row:min(len(groups), row+together)]
+		touched := l.touched
+		for _, g := range some {
+			touched ^= l.at[int(g)*rungs].first
+		}
+		l.touched = touched
+		for i, g := range some {
+			l.push(g, slot, a.At(row+i), newest)
+		}
+		row += len(some)
+	}
+}
+
 func (l *ladder) remove(g uint32, i int) {
 	list := l.of(g)
-	l.dead += list[i].size()
+	l.forget(&list[i])
 	copy(list[i:], list[i+1:])
 	l.n[g]--
+}
+
+// forget gives back what a rung has of the arena.
+func (l *ladder) forget(r *rung) {
+	if !r.isShort() {
+		l.dead += r.size()
+	}
 }
 
 func (l *ladder) insert(g uint32, i int, slot int64, acc []byte) {
@@ -118,7 +242,10 @@ func (l *ladder) insert(g uint32, i int, slot int64, acc []byte) {
 	l.n[g]++
 	list := l.of(g)
 	copy(list[i+1:], list[i:])
-	list[i] = rungAt(slot, len(l.arena), len(acc))
+	list[i] = rungOf(slot, acc, len(l.arena))
+	if list[i].isShort() {
+		return
+	}
 	l.arena = append(l.arena, acc...)
 	if l.dead > 1<<20 && l.dead > len(l.arena)/2 {
 		l.compact()
@@ -130,9 +257,13 @@ func (l *ladder) compact() {
 	for g := range l.n {
 		list := l.of(uint32(g))
 		for i := range list {
+			r := &list[i]
+			if r.isShort() {
+				continue
+			}
 			off := len(live)
-			live = append(live, l.acc(list[i])...)
-			list[i] = rungAt(list[i].slot, off, list[i].size())
+			live = append(live, l.acc(r)...)
+			r.rest = uint64(off)<<sizeBits | uint64(r.size())
 		}
 	}
 	l.arena, l.dead = live, 0
@@ -142,13 +273,16 @@ func (l *ladder) compact() {
 // this slot and those before it. whole is false where the key must be folded
 // anew.
 func (l *ladder) drop(g uint32, slot int64, acc []byte, oldest bool) (whole, changed bool) {
-	for i, r := range l.of(g) {
+	p := rungOf(slot, acc, 0)
+	list := l.of(g)
+	for i := range list {
+		r := &list[i]
 		switch {
-		case r.slot == nowhere && bytes.Equal(l.acc(r), acc):
+		case r.slot == nowhere && l.is(&p, acc, r):
 			return false, true
 		case r.slot != slot:
 			continue
-		case !oldest && bytes.Equal(l.acc(r), acc):
+		case !oldest && l.is(&p, acc, r):
 			return false, true // what it beat comes back
 		case oldest:
 			l.remove(g, i)
@@ -168,8 +302,9 @@ func (l *ladder) set(g uint32, acc []byte) {
 }
 
 func (l *ladder) clear(g uint32) {
-	for _, r := range l.of(g) {
-		l.dead += r.size()
+	list := l.of(g)
+	for i := range list {
+		l.forget(&list[i])
 	}
 	l.n[g], l.cut[g] = 0, false
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/deltad/deltad/microbatch/combine"
 )
 
 // held is an accumulator that a brute-force ladder has.
@@ -15,16 +17,36 @@ type held struct {
 	acc  string
 }
 
-// least is the winner of a list.
-func least(list []held) []byte {
+// best is the winner of a list.
+func best(list []held, s combine.Selector) []byte {
 	var out []byte
 	for _, h := range list {
-		if out == nil || h.acc < string(out) {
+		if out == nil || s.Prefer([]byte(h.acc), out) < 0 {
 			out = []byte(h.acc)
 		}
 	}
 	return out
 }
+
+// forward prefers the least bytes, and does not say that it goes by bytes.
+type forward struct{ combine.Selector }
+
+func (forward) Prefer(a, b []byte) int { return bytes.Compare(a, b) }
+
+// byBytes says so.
+type byBytes struct {
+	forward
+	greatest bool
+}
+
+func (b byBytes) Prefer(x, y []byte) int {
+	if b.greatest {
+		x, y = y, x
+	}
+	return bytes.Compare(x, y)
+}
+
+func (b byBytes) Bytewise() bool { return b.greatest }
 
 // TestLadderIsAList: whatever enters, in whatever order of slots, and whatever
 // leaves, the first rung is the least of all that is there, or the ladder says
@@ -32,14 +54,22 @@ func least(list []held) []byte {
 func TestLadderIsAList(t *testing.T) {
 	anew, rolled, cut := 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
-		l := &ladder{compare: bytes.Compare}
+		values := rapid.SampledFrom([]int{2, 9, 60}).Draw(rt, "values")
+		selector := rapid.SampledFrom([]combine.Selector{forward{}, byBytes{}, byBytes{greatest: true}}).Draw(rt, "selector")
+		l := newLadder(selector)
+		least := func(list []held) []byte { return best(list, selector) }
+		// Some accumulators are short, some differ beyond what a rung has of them.
+		value := func() string {
+			n := rapid.IntRange(0, values).Draw(rt, "value")
+			form := rapid.SampledFrom([]string{"%03d", "%03d", "1234567%02d", "12345678%03d", "123456789012345%03d", "%03d with more"}).Draw(rt, "form")
+			return fmt.Sprintf(form, n)
+		}
 		groups := rapid.IntRange(1, 3).Draw(rt, "groups")
 		l.grow(groups)
 		lists := make([][]held, groups)
-		values := rapid.SampledFrom([]int{2, 9, 60}).Draw(rt, "values")
 		now := rapid.Int64Range(-20, 20).Draw(rt, "now")
 		check := func(g int, what string) {
-			if got, want := l.first(uint32(g)), least(lists[g]); !bytes.Equal(got, want) {
+			if got, want := l.winner(uint32(g)), least(lists[g]); !bytes.Equal(got, want) {
 				rt.Fatalf("%s: group %d has %q, want %q of %v; %v", what, g, got, want, lists[g], l.of(uint32(g)))
 			}
 		}
@@ -61,7 +91,7 @@ func TestLadderIsAList(t *testing.T) {
 				case 1:
 					slot -= rapid.Int64Range(0, 12).Draw(rt, "back")
 				}
-				h := held{slot, fmt.Sprintf("%03d", rapid.IntRange(0, values).Draw(rt, "value"))}
+				h := held{slot, value()}
 				before := least(lists[g])
 				lists[g] = append(lists[g], h)
 				if changed := l.push(uint32(g), slot, []byte(h.acc), slot >= last); !changed && !bytes.Equal(before, least(lists[g])) {
@@ -80,9 +110,9 @@ func TestLadderIsAList(t *testing.T) {
 					whole := true
 					for _, h := range lists[g] {
 						if h.slot == oldest && whole {
-							before := l.first(uint32(g))
+							before := bytes.Clone(l.winner(uint32(g)))
 							var changed bool
-							if whole, changed = l.drop(uint32(g), oldest, []byte(h.acc), true); whole && !changed && !bytes.Equal(before, l.first(uint32(g))) {
+							if whole, changed = l.drop(uint32(g), oldest, []byte(h.acc), true); whole && !changed && !bytes.Equal(before, l.winner(uint32(g))) {
 								rt.Fatalf("drop of %v changed the winner unsaid", h)
 							}
 						}
@@ -114,7 +144,7 @@ func TestLadderIsAList(t *testing.T) {
 					continue
 				}
 				i := rapid.IntRange(0, len(lists[g])-1).Draw(rt, "which")
-				was, is := lists[g][i], held{lists[g][i].slot, fmt.Sprintf("%03d", rapid.IntRange(0, values).Draw(rt, "value"))}
+				was, is := lists[g][i], held{lists[g][i].slot, value()}
 				l.push(uint32(g), is.slot, []byte(is.acc), is.slot >= last)
 				lists[g] = append(lists[g], is)
 				check(g, "enter")
@@ -147,8 +177,8 @@ func TestLadderIsAList(t *testing.T) {
 // TestARungReachesBeyondFourGigabytes: a window's accumulators may take more.
 func TestARungReachesBeyondFourGigabytes(t *testing.T) {
 	for _, off := range []int{0, 1, 1<<32 - 1, 1 << 32, 100 << 30} {
-		for _, size := range []int{0, 1, 1 << 25} { // the most that a run has
-			if r := rungAt(-7, off, size); r.off() != off || r.size() != size || r.slot != -7 {
+		for _, size := range []int{short + 1, 1 << 25} { // the most that a run has
+			if r := rungOf(-7, make([]byte, size), off); r.off() != off || r.size() != size || r.slot != -7 {
 				t.Errorf("%d bytes at %d are %d at %d", size, off, r.size(), r.off())
 			}
 		}

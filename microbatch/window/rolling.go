@@ -1,13 +1,10 @@
 package window
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/deltad/deltad/microbatch/index"
@@ -59,6 +56,7 @@ type Rolling struct {
 	holders []int32  // by group: sources that have its key
 	unnamed []int32  // by group: those of them that do not only name it
 	based   []bool   // by group: whether the base has it
+	found   []uint32 // scratch: groups of a block
 	cells   []*cell
 	cover   *cover
 	lookups int   // see lookups
@@ -217,64 +215,6 @@ func typesOf(bound *index.Bound) string {
 	return name
 }
 
-// fill folds all sources.
-func (r *Rolling) fill(ended func() error, bound *index.Bound, now *sourceSet, base *Base) (fits bool, err error) {
-	shape := bound.Shape()
-	r.held, r.keys = now, intern.New()
-	var folded []int
-	for j, fn := range shape.Fns {
-		c := newCell(fn, base != nil && base.Join.At[j] >= 0)
-		if c.folded() {
-			folded = append(folded, j)
-		}
-		r.cells = append(r.cells, c)
-	}
-	r.cover = newCover(shape, folded, r.o)
-	list := now.list
-	cursors, slots := make([]table.Cursor, len(list)), make([]int64, len(list))
-	for i, s := range list {
-		cursors[i], slots[i] = s.Run.Cursor(), r.slot(s.Start)
-	}
-	under := newUnderlay(base)
-	m := table.Merge(cursors)
-	for m.Next() {
-		g := r.group(m.Key())
-		if err := r.appear(g, under); err != nil {
-			return false, err
-		}
-		r.order = append(r.order, g)
-		for _, i := range m.Holders() {
-			s := list[i]
-			r.holders[g]++
-			if !s.named {
-				r.unnamed[g]++
-			}
-			for j, c := range r.cells {
-				if !s.inside[j] {
-					continue
-				}
-				if err := c.enter(g, slots[i], m.Cursor(i).Acc(j), true); err != nil {
-					return false, fmt.Errorf("merge key %x: %w", m.Key(), err)
-				}
-			}
-		}
-		if g%foldBlock != 0 {
-			continue
-		}
-		if err := ended(); err != nil {
-			return false, err
-		}
-		if r.accumulated() > r.o.Budget {
-			return false, nil
-		}
-	}
-	if err := m.Err(); err != nil {
-		return false, fmt.Errorf("merge slices: %w", err)
-	}
-	r.full = r.accumulated()
-	return r.full <= r.o.Budget, nil
-}
-
 // sorted are the sources in the order of time.
 func sorted(sources map[string]*heldSource) []*heldSource {
 	list := make([]*heldSource, 0, len(sources))
@@ -283,35 +223,6 @@ func sorted(sources map[string]*heldSource) []*heldSource {
 	}
 	slices.SortStableFunc(list, func(a, b *heldSource) int { return a.Start.Compare(b.Start) })
 	return list
-}
-
-// group returns the group of a key.
-func (r *Rolling) group(key []byte) uint32 {
-	g, added := r.keys.ID(key)
-	if added {
-		n := r.keys.Len()
-		r.holders, r.unnamed, r.based = append(r.holders, 0), append(r.unnamed, 0), append(r.based, false)
-		for _, c := range r.cells {
-			c.grow(n)
-		}
-	}
-	return g
-}
-
-// appear gives a key that is new to the window what the base has of it.
-func (r *Rolling) appear(g uint32, under *underlay) error {
-	key := r.keys.Bytes(g)
-	there, err := under.seek(key)
-	if err != nil || !there {
-		return err
-	}
-	r.based[g] = true
-	for j, c := range r.cells {
-		if err := c.merge(g, under.acc(j)); err != nil {
-			return fmt.Errorf("merge key %x of the base: %w", key, err)
-		}
-	}
-	return nil
 }
 
 // slot is the number of a partition on the time line.
@@ -331,6 +242,12 @@ type change struct {
 	delta   []int8 // by fn: 1 it enters, -1 it leaves
 	holder  int32
 	unnamed int32
+	twin    *change // see pair; nil for none
+}
+
+// does says whether some of the change moves the way asked for.
+func (c *change) does(moves func(int) bool) bool {
+	return moves(int(c.holder)) || moves(int(c.unnamed)) || slices.ContainsFunc(c.delta, func(d int8) bool { return moves(int(d)) })
 }
 
 // changes are the differences between what is held and what is to be.
@@ -380,162 +297,4 @@ func (r *Rolling) changes(now *sourceSet) []change {
 	// What enters must do so in the order of time, see cell.enter.
 	slices.SortStableFunc(out, func(a, b change) int { return cmp.Compare(a.slot, b.slot) })
 	return out
-}
-
-// apply brings the accumulators from the sources held to those of now.
-func (r *Rolling) apply(ended func() error, changes []change, now *sourceSet, base *Base, did *Rolled) error {
-	cursors := make([]table.Cursor, len(changes))
-	for i, c := range changes {
-		cursors[i] = c.run.Cursor()
-	}
-	under := newUnderlay(base)
-	due := &refolds{need: make([][]int32, len(r.cells))}
-	span := r.span(now)
-	var appeared []uint32
-	gone := false
-	m := table.Merge(cursors)
-	for n := 0; m.Next(); n++ {
-		if n%foldBlock == 0 {
-			if err := ended(); err != nil {
-				return err
-			}
-		}
-		g := r.group(m.Key())
-		r.documents.touch(g)
-		was := r.holders[g]
-		for _, i := range m.Holders() {
-			r.holders[g] += changes[i].holder
-			r.unnamed[g] += changes[i].unnamed
-		}
-		switch {
-		case r.holders[g] < 0 || r.unnamed[g] < 0:
-			return fmt.Errorf("key %x: it left more sources than it had entered", m.Key())
-		case r.holders[g] == 0:
-			gone = gone || was > 0
-			r.based[g] = false
-			for _, c := range r.cells {
-				c.empty(g)
-			}
-			continue
-		case was == 0:
-			appeared = append(appeared, g)
-			if err := r.appear(g, under); err != nil {
-				return err
-			}
-		}
-		if err := r.change(m, g, changes, span, due); err != nil {
-			return err
-		}
-	}
-	if err := m.Err(); err != nil {
-		return fmt.Errorf("merge what changed: %w", err)
-	}
-	r.held = now
-	r.reorder(appeared, gone)
-	made := r.cover.made
-	if err := r.refold(ended, due, base); err != nil {
-		return err
-	}
-	r.cover.prune(now.byID)
-	did.Refolded, did.Nodes = due.n, int64(r.cover.made-made)
-	return nil
-}
-
-// extent is the slots of what feeds a fn: the last that it was fed from, and
-// the first that it is to be fed from.
-type extent struct{ last, first int64 }
-
-func (r *Rolling) span(now *sourceSet) []extent {
-	out := make([]extent, len(r.cells))
-	for j := range out {
-		out[j] = extent{last: math.MinInt64, first: math.MaxInt64}
-	}
-	for _, s := range r.held.list {
-		for j, in := range s.inside {
-			if in {
-				out[j].last = max(out[j].last, r.slot(s.Start))
-			}
-		}
-	}
-	for _, s := range now.list {
-		for j, in := range s.inside {
-			if in {
-				out[j].first = min(out[j].first, r.slot(s.Start))
-			}
-		}
-	}
-	return out
-}
-
-// change merges what entered into a key and takes out what left. What cannot be
-// taken out is noted as due.
-func (r *Rolling) change(m *table.Merger, g uint32, changes []change, span []extent, due *refolds) error {
-	noted := false
-	for j, c := range r.cells {
-		whole := true
-		for _, i := range m.Holders() {
-			if ch := &changes[i]; ch.delta[j] > 0 && !same(m, i, j, changes) {
-				if err := c.enter(g, ch.slot, m.Cursor(i).Acc(j), ch.slot >= span[j].last); err != nil {
-					return fmt.Errorf("merge key %x: %w", m.Key(), err)
-				}
-			}
-		}
-		for _, i := range m.Holders() {
-			if ch := &changes[i]; ch.delta[j] < 0 && whole && !same(m, i, j, changes) {
-				var err error
-				if whole, err = c.leave(g, ch.slot, m.Cursor(i).Acc(j), ch.slot < span[j].first); err != nil {
-					return fmt.Errorf("take out of key %x: %w", m.Key(), err)
-				}
-			}
-		}
-		if !whole {
-			if !noted {
-				due.groups, noted = append(due.groups, g), true
-			}
-			due.need[j] = append(due.need[j], int32(len(due.groups)-1))
-			due.n++
-		}
-	}
-	return nil
-}
-
-// same says that what source i does to fn j is undone by another: a partition
-// that an object was added to comes as a new slice, and most of its keys are as
-// they were. Where several could pair up, none does.
-func same(m *table.Merger, i, j int, changes []change) bool {
-	other := -1
-	for _, k := range m.Holders() {
-		switch {
-		case k == i || changes[k].slot != changes[i].slot || changes[k].delta[j] == 0:
-		case other >= 0 || changes[k].delta[j] == changes[i].delta[j]:
-			return false
-		default:
-			other = k
-		}
-	}
-	return other >= 0 && bytes.Equal(m.Cursor(i).Acc(j), m.Cursor(other).Acc(j))
-}
-
-// reorder brings order up to date with the keys that appeared, which are in
-// order, and those that have no source any more.
-func (r *Rolling) reorder(appeared []uint32, gone bool) {
-	if gone {
-		r.order = slices.DeleteFunc(r.order, func(g uint32) bool { return r.holders[g] == 0 })
-	}
-	if len(appeared) == 0 {
-		return
-	}
-	n := len(r.order)
-	r.order = append(r.order, appeared...)
-	// From the back, so that each moves once.
-	to := len(r.order)
-	for i := len(appeared) - 1; i >= 0; i-- {
-		key := r.keys.Bytes(appeared[i])
-		at := sort.Search(n, func(k int) bool { return bytes.Compare(r.keys.Bytes(r.order[k]), key) > 0 })
-		to -= n - at
-		copy(r.order[to:], r.order[at:n])
-		to--
-		r.order[to] = appeared[i]
-		n = at
-	}
 }

@@ -1,0 +1,137 @@
+package window
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/deltad/deltad/microbatch/index"
+	"github.com/deltad/deltad/microbatch/table"
+	"github.com/deltad/deltad/microbatch/tuple/intern"
+)
+
+// fill folds all sources, block by block and column by column. It begins with
+// the last: what selects by time is then found at once, and of the ladders most
+// of what comes is no better than the winner and never stands in them.
+func (r *Rolling) fill(ended func() error, bound *index.Bound, now *sourceSet, base *Base) (fits bool, err error) {
+	shape := bound.Shape()
+	r.held, r.keys = now, intern.New()
+	var folded []int
+	for j, fn := range shape.Fns {
+		c := newCell(fn, base != nil && base.Join.At[j] >= 0)
+		if c.folded() {
+			folded = append(folded, j)
+		}
+		r.cells = append(r.cells, c)
+	}
+	r.cover = newCover(shape, folded, r.o)
+	for _, s := range slices.Backward(now.list) {
+		if err := r.enterAll(ended, s); errors.Is(err, errBeyond) {
+			return false, nil
+		} else if err != nil {
+			return false, err
+		}
+	}
+	for g := range uint32(r.keys.Len()) {
+		r.order = append(r.order, g)
+	}
+	r.keys.Sort(r.order)
+	if err := r.appear(ended, r.order, newUnderlay(base)); err != nil {
+		return false, err
+	}
+	r.full = r.accumulated()
+	return r.full <= r.o.Budget, nil
+}
+
+// errBeyond says that the accumulators take more memory than there may be.
+var errBeyond = errors.New("beyond the budget")
+
+// enterAll merges a source into whatever it feeds.
+func (r *Rolling) enterAll(ended func() error, s *heldSource) error {
+	slot := r.slot(s.Start)
+	return r.blocks(ended, s.Run, func(groups []uint32, b *table.Block) error {
+		if r.accumulated() > r.o.Budget {
+			return errBeyond
+		}
+		for _, g := range groups {
+			r.holders[g]++
+		}
+		if !s.named {
+			for _, g := range groups {
+				r.unnamed[g]++
+			}
+		}
+		for j, c := range r.cells {
+			if !s.inside[j] {
+				continue
+			}
+			if err := c.enter(groups, slot, b.Accs[j], false); err != nil {
+				return r.keyed("merge key", err)
+			}
+		}
+		return nil
+	})
+}
+
+// blocks calls f with each block of a run and the groups of its keys. The
+// groups are valid until f returns.
+func (r *Rolling) blocks(ended func() error, run *table.Run, f func(groups []uint32, b *table.Block) error) error {
+	walk := run.Blocks()
+	for walk.Next() {
+		if err := ended(); err != nil {
+			return err
+		}
+		b := walk.Block()
+		if err := f(r.groups(b.Keys), b); err != nil {
+			return err
+		}
+	}
+	if err := walk.Err(); err != nil {
+		return fmt.Errorf("read slice: %w", err)
+	}
+	return nil
+}
+
+// groups returns the groups of keys, valid until the next call.
+func (r *Rolling) groups(keys [][]byte) []uint32 {
+	r.found = slices.Grow(r.found[:0], len(keys))[:len(keys)]
+	was := r.keys.Len()
+	r.keys.IDs(keys, r.found)
+	if n := r.keys.Len(); n > was {
+		r.holders, r.unnamed, r.based = lengthen(r.holders, n), lengthen(r.unnamed, n), lengthen(r.based, n)
+		for _, c := range r.cells {
+			c.grow(n)
+		}
+	}
+	return r.found
+}
+
+// appear gives keys that are new to the window what the base has of them. The
+// groups are in key order.
+func (r *Rolling) appear(ended func() error, groups []uint32, under *underlay) error {
+	for n, g := range groups {
+		if under.base == nil {
+			return nil
+		}
+		if n%foldBlock == 0 {
+			if err := ended(); err != nil {
+				return err
+			}
+		}
+		key := r.keys.Bytes(g)
+		there, err := under.seek(key)
+		if err != nil {
+			return err
+		}
+		if !there {
+			continue
+		}
+		r.based[g] = true
+		for j, c := range r.cells {
+			if err := c.merge(g, under.acc(j)); err != nil {
+				return fmt.Errorf("merge key %x of the base: %w", key, err)
+			}
+		}
+	}
+	return nil
+}
