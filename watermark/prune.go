@@ -9,6 +9,10 @@ import (
 // itself refuses to forget an entry sooner.
 const AuditKept = 400 * 24 * time.Hour
 
+// PromotedKept is how many promoted rebuilds are remembered whatever their age:
+// more than there are bases that a rollback could go back to.
+const PromotedKept = 20
+
 // Prunes bounds the store: without it every partition, run and request of a
 // pipeline would be remembered for ever.
 type Prunes interface {
@@ -18,7 +22,9 @@ type Prunes interface {
 	// as old.
 	//
 	// Whatever k says, these stay: a run that is planned, the latest published
-	// one, an intent or a request that is not finished.
+	// one, an intent or a request that is not finished; a rebuild that is open or
+	// may be promoted, the PromotedKept newest that were, one that a pin or a bar
+	// names, and the newest scheduled time, which says what the schedule owes.
 	Prune(ctx context.Context, l Lease, k Keep, limit int) (Pruned, error)
 }
 
@@ -30,8 +36,8 @@ type Keep struct {
 	// after it are needed, and what is remembered of objects that failed or
 	// were skipped after it. Others go once they are also older than Ended.
 	Partitions time.Time
-	// Ended is the least age of what is over: runs and requests by their end,
-	// partitions by their start.
+	// Ended is the least age of what is over: runs, rebuilds and requests by
+	// their end, partitions by their start.
 	Ended time.Duration
 	// Decided is the least age of what people decided: intents by their end,
 	// the audit trail. At least AuditKept.
@@ -40,18 +46,18 @@ type Keep struct {
 
 // Pruned is how many rows were forgotten.
 type Pruned struct {
-	Runs, Ledger, Late, Objects, Requests, Intents, Audit int64
+	Runs, Rebuilds, Ledger, Late, Objects, Requests, Intents, Audit int64
 }
 
 // Most is the largest of the counts.
 func (p Pruned) Most() int64 {
-	return max(p.Runs, p.Ledger, p.Late, p.Objects, p.Requests, p.Intents, p.Audit)
+	return max(p.Runs, p.Rebuilds, p.Ledger, p.Late, p.Objects, p.Requests, p.Intents, p.Audit)
 }
 
 // Plus is both counts together.
 func (p Pruned) Plus(o Pruned) Pruned {
 	return Pruned{
-		Runs: p.Runs + o.Runs, Ledger: p.Ledger + o.Ledger, Late: p.Late + o.Late, Objects: p.Objects + o.Objects,
+		Runs: p.Runs + o.Runs, Rebuilds: p.Rebuilds + o.Rebuilds, Ledger: p.Ledger + o.Ledger, Late: p.Late + o.Late, Objects: p.Objects + o.Objects,
 		Requests: p.Requests + o.Requests, Intents: p.Intents + o.Intents, Audit: p.Audit + o.Audit,
 	}
 }

@@ -71,6 +71,64 @@ func pruneEnded(t *testing.T, db Database) {
 	}
 }
 
+// pruneRebuilds: of the rebuilds that are over those go that nothing can go
+// back to and no schedule stands on.
+func pruneRebuilds(t *testing.T, db Database) {
+	ctx := Context(t)
+	s := Migrated(t, db)
+	d, f := Acquire(t, s, pipe, watermark.RoleDelta), Acquire(t, s, pipe, watermark.RoleFull)
+	var made []string
+	for v := range watermark.PromotedKept + 4 {
+		r := rebuilt(t, s, f, watermark.RebuildCandidate, true)
+		promoted(t, s, d, r.ID, int64(v+1))
+		made = append(made, r.ID)
+	}
+	pin := watermark.Pin{Pipeline: pipe, Kind: watermark.PinBase, ID: made[1], Owner: "ann", Reason: "to compare with"}
+	if err := s.Pin(ctx, pin); err != nil {
+		t.Fatal(err)
+	}
+	old := mustCreate(t, s, scheduled(at(1)))
+	var skipped []string
+	for minute := 2; minute < 5; minute++ {
+		r := scheduled(at(minute))
+		if _, err := s.CreateRebuild(ctx, r); !errors.Is(err, watermark.ErrConflict) {
+			t.Fatalf("a scheduled time while another is open: %v", err)
+		}
+		skipped = append(skipped, r.ID)
+	}
+	if _, err := s.CancelRebuild(ctx, old.ID, change("not wanted")); err != nil {
+		t.Fatal(err)
+	}
+	held := rebuilt(t, s, f, watermark.RebuildHeld, false)
+	open := mustCreate(t, s, manual())
+	passing()
+	if out := mustPrune(t, s, d, watermark.Keep{Ended: time.Hour}, 100); out.Rebuilds != 0 {
+		t.Fatalf("young ones: pruned %+v", out)
+	}
+	// The first, third and fourth that were promoted, the time that was called
+	// off, and two of those that were skipped.
+	for _, want := range []int64{4, 2, 0} {
+		if out := mustPrune(t, s, d, watermark.Keep{Ended: brief}, 4); out.Rebuilds != want {
+			t.Fatalf("pruned %+v, want %d rebuilds", out, want)
+		}
+	}
+	gone := map[string]bool{made[0]: true, made[2]: true, made[3]: true, old.ID: true, skipped[0]: true, skipped[1]: true}
+	for _, id := range append(append(made, skipped...), old.ID, held.ID, open.ID) {
+		if _, err := s.RebuildByID(ctx, id); errors.Is(err, watermark.ErrNotFound) != gone[id] {
+			t.Errorf("rebuild %s: %v, want it gone: %t", id, err, gone[id])
+		}
+	}
+	if due, _, err := s.ScheduleState(ctx, pipe, "0 3 * * *"); err != nil || !due.Equal(at(4)) {
+		t.Errorf("the newest scheduled time is %s, %v; want %s", due, err, at(4))
+	}
+	if err := s.Unpin(ctx, pipe, pin.Kind, pin.ID, pin.Owner); err != nil {
+		t.Fatal(err)
+	}
+	if out := mustPrune(t, s, d, watermark.Keep{Ended: brief}, 100); out.Rebuilds != 1 {
+		t.Errorf("without the pin: pruned %+v, want 1 rebuild", out)
+	}
+}
+
 // prunePartitions: what is about a partition goes only where it is neither
 // needed nor young, by either of which it stays.
 func prunePartitions(t *testing.T, db Database) {

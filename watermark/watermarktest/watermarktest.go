@@ -51,6 +51,7 @@ func Run(t *testing.T, fresh func(testing.TB) Database) {
 		{"run ends", runEnds},
 		{"runs by page", runPages},
 		{"runs and requests are pruned", pruneEnded},
+		{"rebuilds are pruned", pruneRebuilds},
 		{"partitions are pruned", prunePartitions},
 		{"decisions are pruned after 400 days", pruneDecided},
 		{"full run", fullRun},

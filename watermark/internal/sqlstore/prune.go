@@ -114,6 +114,13 @@ func (p *pruning) ended(before time.Time) {
 		ORDER BY current_version DESC LIMIT 1) latest)`, before)
 	p.delete(&p.out.Requests, "deltad_request", []string{"finished_at", "seq"},
 		"pipeline = $1 AND state IN ('done', 'failed') AND finished_at < $2", before)
+	p.delete(&p.out.Rebuilds, "deltad_rebuild", []string{"finished_at", "id"}, `pipeline = $1
+		AND state IN ('promoted', 'failed', 'cancelled', 'superseded', 'skipped') AND finished_at < $2
+		AND id NOT IN (SELECT id FROM (SELECT id FROM deltad_rebuild WHERE pipeline = $1 AND state = 'promoted'
+		ORDER BY id DESC LIMIT `+strconv.Itoa(watermark.PromotedKept)+`) latest)
+		AND id NOT IN (SELECT id FROM deltad_pin WHERE pipeline = $1 AND kind = 'base')
+		AND id NOT IN (SELECT generation FROM deltad_bar WHERE pipeline = $1)
+		AND (due IS NULL OR due < (SELECT max(due) FROM deltad_rebuild WHERE pipeline = $1))`, before)
 }
 
 // partitions forgets what is about partitions up to an instant. The ledger
