@@ -65,6 +65,8 @@ type kept struct {
 	objects          []string
 	failing          int // the put that is to fail, from 1; 0 is none
 	failed, compared int
+	bulky            bool // some objects are large
+	layers           int  // most layers that a pane had
 }
 
 func newKept(t *testing.T, seed uint64) *kept {
@@ -115,6 +117,16 @@ func (h *kept) drop(minute int) {
 		op := []string{`"U"`, `"U"`, `"U"`, `"U"`, `null`, `"D"`}[h.rng.IntN(6)]
 		rows[i] = fmt.Sprintf(`{"item":"i%d","ts":%q,"clicks":%d,"title":%s,"op":%s,"w":%s,"user":"u%d","price":%.2f}`,
 			h.rng.IntN(h.keys), ts.Format(time.RFC3339), h.rng.IntN(40), title, op, h.wide, h.rng.IntN(9), h.rng.NormFloat64()*100)
+	}
+	if h.bulky && (len(h.objects) == 0 || h.rng.IntN(5) == 0) {
+		for i := range 40 {
+			title := "" // that does not compress
+			for n := range 16 {
+				title += sink.Sum([]byte(fmt.Sprint(i, n)))
+			}
+			rows = append(rows, fmt.Sprintf(`{"item":"bulk%03d","ts":%q,"clicks":1,"title":%q,"op":"U","w":%s,"user":"u","price":1.5}`,
+				i, h.minute(minute).Format(time.RFC3339), title, h.wide))
+		}
 	}
 	key := h.minute(minute).Format("2006/01/02/15/04/") + fmt.Sprintf("%d.json", len(h.objects))
 	if n := len(h.objects); n > 0 && h.rng.IntN(6) == 0 {
@@ -184,8 +196,16 @@ func (h *kept) step() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	if fmt.Sprint(m.Files, m.Tombstones) != fmt.Sprint(want.Files, want.Tombstones) {
-		h.t.Fatalf("run %s: %v %v\nfrom nothing: %v %v", m.RunID, m.Files, m.Tombstones, want.Files, want.Tombstones)
+	files, tombstones := m.Files, m.Tombstones
+	if ids := m.DataIDs(); m.Top() > 0 || len(ids) > 0 && ids[0] != m.RunID {
+		files, tombstones = h.whole(m)
+		h.layers = max(h.layers, m.Top())
+	}
+	if fmt.Sprint(files, tombstones) != fmt.Sprint(want.Files, want.Tombstones) {
+		h.t.Fatalf("run %s of %d layers: %v %v\nfrom nothing: %v %v", m.RunID, m.Top()+1, files, tombstones, want.Files, want.Tombstones)
+	}
+	if m.Counts.Documents != want.Counts.Documents || m.Counts.Tombstones != want.Counts.Tombstones {
+		h.t.Fatalf("run %s of %d layers counts %+v, from nothing %+v", m.RunID, m.Top()+1, m.Counts, want.Counts)
 	}
 	h.compared++
 }
