@@ -40,8 +40,9 @@ type Lifter struct {
 	Reject func(BadRow)
 
 	// scratch, per batch
-	rows  []int32
+	rows  []int32 // those that count: all, or some
 	all   []int32 // 0, 1, 2 and so on
+	some  []int32
 	alive []int32
 	sub   []int32
 	// selects and removes are the values of where and delete_when, where they
@@ -56,6 +57,7 @@ type Lifter struct {
 	timeAt           int // the event time's column, or -1
 	groups           []uint32
 	order            recordOrder
+	in               combine.Input
 }
 
 // lifted is one fn of the shape with what it reads.
@@ -246,13 +248,20 @@ func (l *Lifter) compile(e *expression, asBool bool) (*compiled, []int, error) {
 	return c, at, nil
 }
 
+// zeroed is s made n zeros.
+func zeroed[T any](s []T, n int) []T {
+	s = slices.Grow(s[:0], n)[:n]
+	clear(s)
+	return s
+}
+
 // Add lifts one batch, whose columns are Columns() in order; first is the
 // number of its first row within the object. An error names the row.
 func (l *Lifter) Add(batch *column.Batch, first int64) (Stats, error) {
 	for n := len(l.all); n < batch.Len; n++ {
 		l.all = append(l.all, int32(n))
 	}
-	l.dead = append(l.dead[:0], make([]tri, batch.Len)...)
+	l.dead = zeroed(l.dead, batch.Len)
 	good := l.readTimes(batch)
 	st, err := l.pick(batch, first, good)
 	if err != nil || len(l.rows) == 0 {
@@ -286,10 +295,10 @@ func (c *compiled) all(batch *column.Batch) []tri {
 // in times, else they are read here, record by record.
 func (l *Lifter) pick(batch *column.Batch, first int64, good bool) (st Stats, err error) {
 	if good && l.where == nil && l.deletes == nil && !l.nullKeys(batch) {
-		l.rows = append(l.rows[:0], l.all[:batch.Len]...)
+		l.rows = l.all[:batch.Len]
 		return Stats{Rows: int64(batch.Len)}, nil
 	}
-	l.rows = l.rows[:0]
+	l.rows = l.some[:0]
 	l.selects, l.removes = l.where.all(batch), l.deletes.all(batch)
 	for i := range batch.Len {
 		why := ""
@@ -315,6 +324,7 @@ func (l *Lifter) pick(batch *column.Batch, first int64, good bool) (st Stats, er
 			st.Filtered++
 		}
 	}
+	l.some = l.rows
 	return st, nil
 }
 
@@ -382,25 +392,27 @@ func (l *Lifter) group(batch *column.Batch) error {
 	for _, k := range l.keysAt {
 		l.keys = append(l.keys, batch.Columns[k])
 	}
-	l.groups = append(l.groups[:0], make([]uint32, batch.Len)...)
+	l.groups = zeroed(l.groups, batch.Len)
 	return l.table.Groups(l.keys, l.rows, l.groups)
 }
 
 // fold adds the selected rows to every fn. Those that delete their key count
 // towards the register alone: a delete hides a document and adds nothing to it.
 func (l *Lifter) fold(batch *column.Batch) error {
-	in := combine.Input{Groups: l.groups, Rows: l.rows, Order: &l.order, Args: []*column.Vector{l.verdicts()}}
+	in := &l.in
+	in.Groups, in.Rows, in.Order, in.Args = l.groups, l.rows, &l.order, append(in.Args[:0], l.verdicts())
 	columns := l.table.Columns()
-	if err := columns[0].Add(&in); err != nil {
+	if err := columns[0].Add(in); err != nil {
 		return err
 	}
-	l.alive = append(l.alive[:0], l.rows...)
+	alive := l.rows
 	if l.deletes != nil {
-		l.alive = slices.DeleteFunc(l.alive, func(i int32) bool { return l.dead[i] == removes })
+		l.alive = slices.DeleteFunc(append(l.alive[:0], l.rows...), func(i int32) bool { return l.dead[i] == removes })
+		alive = l.alive
 	}
 	for n := range l.fields {
-		in.Rows, in.Args = l.alive, in.Args[:0]
-		err := l.foldField(&l.fields[n], columns[n+1], batch, &in)
+		in.Rows, in.Args = alive, in.Args[:0]
+		err := l.foldField(&l.fields[n], columns[n+1], batch, in)
 		if err != nil {
 			return fmt.Errorf("field %s: %w", l.bound.program.fields[l.bound.folded[n]].Name, err)
 		}
@@ -413,7 +425,7 @@ func (l *Lifter) foldField(f *lifted, into combine.Column, batch *column.Batch, 
 	if f.where != nil {
 		l.sub = l.sub[:0]
 		says := f.where.all(batch)
-		for _, i := range l.alive {
+		for _, i := range in.Rows {
 			if says != nil {
 				if says[i] == removes {
 					l.sub = append(l.sub, i)

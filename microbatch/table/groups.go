@@ -41,9 +41,9 @@ func newIndex(t column.Type) index {
 
 const minSlots = 64
 
-// block is how many keys are looked up together: first all slots are touched,
-// which the processor does many at a time, then they are probed, which it does
-// one after another as it has to wait for what it finds.
+// block is how many keys are looked up together: first all in the slots of their
+// hashes, without a branch, so that the processor waits for many slots at a
+// time, then those that are not there, one after another.
 const block = 128
 
 // mix is a hash of words: two multiplications by odd numbers, of which the
@@ -67,11 +67,11 @@ type intSlot struct {
 
 type intIndex struct {
 	mix
-	slots   []intSlot
-	n       int
-	codes   codes
-	hashes  [block]uint64
-	touched uint32 // of no meaning: what is read must be used
+	slots  []intSlot
+	n      int
+	codes  codes
+	hashes [block]uint64
+	others [block]uint8
 }
 
 func (x *intIndex) bytes() int64 { return int64(16*cap(x.slots)) + x.codes.bytes() }
@@ -95,17 +95,28 @@ func (x *intIndex) groups(keys *intern.Set, v *column.Vector, rows []int32, out 
 	for len(rows) > 0 {
 		some := rows[:min(len(rows), block)]
 		rows = rows[len(some):]
-		mask, touched := uint64(len(x.slots)-1), x.touched
-		for k, i := range some {
-			h := x.of(uint64(v.Ints[i]))
-			x.hashes[k] = h
-			touched ^= x.slots[h>>16&mask].id
-		}
-		x.touched = touched
-		for k, i := range some {
+		for _, k := range x.home(v.Ints, some, out) {
+			i := some[k]
 			out[i] = x.id(keys, v.Ints[i], x.hashes[k])
 		}
 	}
+}
+
+// home finds the groups of keys that are in the slot of their hash, and returns
+// the numbers of the others among rows, whose hashes it keeps.
+func (x *intIndex) home(ints []int64, rows []int32, out []uint32) []uint8 {
+	for k, i := range rows {
+		x.hashes[k] = x.of(uint64(ints[i]))
+	}
+	slots, mask, n := x.slots, uint64(len(x.slots)-1), 0
+	for k, i := range rows {
+		key, s := ints[i], &slots[x.hashes[k]>>16&mask]
+		out[i] = s.id - 1
+		x.others[n&(block-1)] = uint8(k)
+		other := uint64(s.key ^ key)
+		n += int((other | -other | (uint64(s.id) - 1)) >> 63)
+	}
+	return x.others[:n]
 }
 
 func (x *intIndex) id(keys *intern.Set, key int64, hash uint64) uint32 {
@@ -146,9 +157,9 @@ func (x *intIndex) grow() {
 // textSlot has the length of a string and 24 bytes of it: all of a short one,
 // of a longer one its hash, its first and its last eight.
 type textSlot struct {
-	words [3]uint64
-	size  uint32
-	id    uint32 // plus one; 0 is free
+	a, b, c uint64
+	size    uint32
+	id      uint32 // plus one; 0 is free
 }
 
 // inline is the length up to which a slot has all of a string.
@@ -162,10 +173,10 @@ type textIndex struct {
 	codes   codes
 	scratch []byte
 	some    [block]struct {
-		words [3]uint64
-		hash  uint64
+		a, b, c, hash uint64
+		size          uint32
 	}
-	touched uint32 // of no meaning: what is read must be used
+	others [block]uint8
 }
 
 func (x *textIndex) bytes() int64 {
@@ -180,59 +191,74 @@ func (x *textIndex) clear() {
 func (x *textIndex) groups(keys *intern.Set, v *column.Vector, rows []int32, out []uint32) {
 	if known := x.codes.of(v); known != nil {
 		for _, i := range rows {
-			c := v.Codes[i]
-			if known[c] == 0 {
+			code := v.Codes[i]
+			if known[code] == 0 {
 				s := v.Strings[i]
-				w := x.words(s)
-				known[c] = x.id(keys, s, &w, x.hash(&w, uint32(len(s)))) + 1
+				a, b, c := x.words(s)
+				known[code] = x.id(keys, s, a, b, c, x.hash(a, b, c, uint32(len(s)))) + 1
 			}
-			out[i] = known[c] - 1
+			out[i] = known[code] - 1
 		}
 		return
 	}
 	for len(rows) > 0 {
 		some := rows[:min(len(rows), block)]
 		rows = rows[len(some):]
-		mask, touched := uint64(len(x.slots)-1), x.touched
-		for k, i := range some {
-			s, at := v.Strings[i], &x.some[k]
-			at.words = x.words(s)
-			at.hash = x.hash(&at.words, uint32(len(s)))
-			touched ^= x.slots[at.hash>>16&mask].id
-		}
-		x.touched = touched
-		for k, i := range some {
-			out[i] = x.id(keys, v.Strings[i], &x.some[k].words, x.some[k].hash)
+		for _, k := range x.home(v.Strings, some, out) {
+			i, at := some[k], &x.some[k]
+			out[i] = x.id(keys, v.Strings[i], at.a, at.b, at.c, at.hash)
 		}
 	}
+}
+
+// home is what it is to integers; a long string is always among the others. The
+// hashes come first: the shorter the loop over the slots, the more of them are
+// waited for together.
+func (x *textIndex) home(texts []string, rows []int32, out []uint32) []uint8 {
+	for k, i := range rows {
+		s, at := texts[i], &x.some[k]
+		at.a, at.b, at.c = x.words(s)
+		at.size = uint32(len(s))
+		at.hash = x.hash(at.a, at.b, at.c, at.size)
+	}
+	slots, mask, n := x.slots, uint64(len(x.slots)-1), 0
+	for k, i := range rows {
+		at := &x.some[k]
+		t := &slots[at.hash>>16&mask]
+		out[i] = t.id - 1
+		x.others[n&(block-1)] = uint8(k)
+		other := (t.a ^ at.a) | (t.b ^ at.b) | (t.c ^ at.c) | uint64(t.size^at.size)
+		n += int((other | -other | (uint64(t.id) - 1) | (inline - uint64(at.size))) >> 63)
+	}
+	return x.others[:n]
 }
 
 // words are what a slot has of a string. Those of a short one may overlap;
 // together with the length they are all of it.
-func (x *textIndex) words(s string) (w [3]uint64) {
+func (x *textIndex) words(s string) (first, middle, last uint64) {
 	b := unsafe.Slice(unsafe.StringData(s), len(s))
 	switch n := len(b); {
 	case n > inline:
-		return [3]uint64{maphash.String(x.seed, s), binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[n-8:])}
+		return maphash.String(x.seed, s), binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[n-8:])
 	case n > 16:
-		return [3]uint64{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[n-8:])}
+		return binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[n-8:])
 	case n >= 8:
-		return [3]uint64{binary.LittleEndian.Uint64(b), 0, binary.LittleEndian.Uint64(b[n-8:])}
+		return binary.LittleEndian.Uint64(b), 0, binary.LittleEndian.Uint64(b[n-8:])
 	case n >= 4:
-		return [3]uint64{uint64(binary.LittleEndian.Uint32(b)), 0, uint64(binary.LittleEndian.Uint32(b[n-4:]))}
+		return uint64(binary.LittleEndian.Uint32(b)), 0, uint64(binary.LittleEndian.Uint32(b[n-4:]))
 	case n > 0:
-		return [3]uint64{uint64(b[0]) | uint64(b[n/2])<<8, 0, uint64(b[n-1])}
+		return uint64(b[0]) | uint64(b[n/2])<<8, 0, uint64(b[n-1])
 	}
-	return w
+	return 0, 0, 0
 }
 
 // hash is that of what a slot has.
-func (x *textIndex) hash(w *[3]uint64, size uint32) uint64 {
-	hi, lo := bits.Mul64(w[0]^x.add, w[2]^x.mul)
-	return x.of(hi ^ lo ^ w[1] ^ uint64(size)<<56)
+func (x *textIndex) hash(a, b, c uint64, size uint32) uint64 {
+	hi, lo := bits.Mul64(a^x.add, c^x.mul)
+	return x.of(hi ^ lo ^ b ^ uint64(size)<<56)
 }
 
-func (x *textIndex) id(keys *intern.Set, s string, w *[3]uint64, hash uint64) uint32 {
+func (x *textIndex) id(keys *intern.Set, s string, a, b, c, hash uint64) uint32 {
 	size := uint32(len(s))
 	mask := uint64(len(x.slots) - 1)
 	for i := hash >> 16 & mask; ; i = (i + 1) & mask {
@@ -241,12 +267,12 @@ func (x *textIndex) id(keys *intern.Set, s string, w *[3]uint64, hash uint64) ui
 		case t.id == 0:
 			x.scratch = tuple.AppendString(x.scratch[:0], s)
 			id := keys.Push(x.scratch)
-			*t = textSlot{*w, size, id + 1}
+			*t = textSlot{a, b, c, size, id + 1}
 			if x.n++; 4*x.n > 3*len(x.slots) {
 				x.grow()
 			}
 			return id
-		case t.words == *w && t.size == size && (len(s) <= inline || x.same(keys.Bytes(t.id-1), s)):
+		case t.a == a && t.b == b && t.c == c && t.size == size && (len(s) <= inline || x.same(keys.Bytes(t.id-1), s)):
 			return t.id - 1
 		}
 	}
@@ -269,7 +295,7 @@ func (x *textIndex) grow() {
 		if s.id == 0 {
 			continue
 		}
-		i := x.hash(&s.words, s.size) >> 16 & mask
+		i := x.hash(s.a, s.b, s.c, s.size) >> 16 & mask
 		for x.slots[i].id != 0 {
 			i = (i + 1) & mask
 		}
