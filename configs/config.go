@@ -321,6 +321,7 @@ type Output struct {
 	URL    string   `yaml:"url"`
 	S3     OutputS3 `yaml:"s3"`
 	Retain Retain   `yaml:"retain"`
+	Layers Layers   `yaml:"layers"`
 	Mode   string   `yaml:"mode"`
 }
 
@@ -337,6 +338,14 @@ type Retain struct {
 	For   time.Duration `yaml:"for"`
 	Panes int           `yaml:"panes"`
 	Bases int           `yaml:"bases"`
+}
+
+// Layers say when a pane is written as what differs from the one before.
+type Layers struct {
+	// Above is how large a whole pane is from which on that is so.
+	Above Size `yaml:"above"`
+	// Max is how many such layers lie over a whole pane at most; 0 is none.
+	Max int `yaml:"max"`
 }
 
 // Options are the settings of the combine fn: Params, and nulls: keep where

@@ -25,6 +25,7 @@ func DefaultPipeline(name string) *Pipeline {
 		Output: Output{
 			S3:     OutputS3{S3: S3{Checksum: ChecksumWhenRequired}},
 			Retain: Retain{For: 2 * time.Hour, Panes: 20, Bases: 3},
+			Layers: Layers{Above: 64 << 20, Max: maxLayers},
 			Mode:   ModeAccumulating,
 		},
 	}

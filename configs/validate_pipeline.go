@@ -256,6 +256,13 @@ func (g Guards) validate(ps *Problems, path string) {
 	}
 }
 
+// Of panes in layers: a smaller pane is not worth them, and no reader takes
+// more.
+const (
+	minLayered Size = 1 << 10
+	maxLayers       = 20
+)
+
 func (o Output) validate(ps *Problems, path string) {
 	if required(ps, path+".url", o.URL) {
 		validLocation(ps, path+".url", o.URL)
@@ -278,6 +285,12 @@ func (o Output) validate(ps *Problems, path string) {
 	}
 	if o.Retain.Bases < 1 {
 		ps.add(path+".retain.bases", "must be at least 1", fmt.Sprint(o.Retain.Bases))
+	}
+	if o.Layers.Above < minLayered {
+		ps.add(path+".layers.above", "must be at least "+minLayered.String(), o.Layers.Above.String())
+	}
+	if o.Layers.Max < 0 || o.Layers.Max > maxLayers {
+		ps.add(path+".layers.max", fmt.Sprintf("must be 0 (none) to %d", maxLayers), fmt.Sprint(o.Layers.Max))
 	}
 	oneOf(ps, path+".mode", o.Mode, ModeAccumulating)
 }

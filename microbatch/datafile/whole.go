@@ -14,7 +14,9 @@ import (
 // stores nothing.
 func Whole(ctx context.Context, runID string, fields []column.Field, dir string, memory *spool.Budget, workers int,
 	each func(emit func(docs, tombstones *column.Batch) error) error) (files, tombstones []sink.File, err error) {
-	nowhere := func(_ context.Context, name string, _ io.ReadSeeker, _ string) (string, error) { return sink.DataKey(runID, name), nil }
+	nowhere := func(_ context.Context, name string, _ io.ReadSeeker, _ string) (string, error) {
+		return sink.DataKey(runID, name), nil
+	}
 	o := Options{Fields: fields, Name: "part", Dir: dir, Memory: memory, Workers: workers, Put: nowhere, Files: &files}
 	docs, err := NewWriter(o)
 	if err != nil {

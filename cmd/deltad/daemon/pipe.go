@@ -18,6 +18,7 @@ import (
 	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/full"
 	"github.com/deltad/deltad/microbatch/index"
+	"github.com/deltad/deltad/microbatch/layers"
 	"github.com/deltad/deltad/microbatch/scan"
 	"github.com/deltad/deltad/microbatch/source"
 	"github.com/deltad/deltad/microbatch/window"
@@ -156,6 +157,7 @@ func (a *App) settings(p *Pipe, layout *partition.Layout) (microbatch.Settings, 
 			MinDocuments: c.Guards.MinDocuments, MaxDocuments: c.Guards.MaxDocuments,
 			MaxShrink: float64(c.Guards.MaxShrink), MaxGrowth: float64(c.Guards.MaxGrowth),
 		},
+		Layers:  layers.Settings{Above: int64(c.Output.Layers.Above), Most: c.Output.Layers.Max},
 		Retain:  sink.Retain{For: c.Output.Retain.For, Panes: c.Output.Retain.Panes, Bases: c.Output.Retain.Bases},
 		Timeout: c.Trigger.Timeout, Workers: a.budget.workers, NoCache: a.options.NoCache,
 		Memory: a.budget.spools, TableBytes: a.budget.table, WindowBytes: a.budget.window, ScanLimits: a.budget.scan, CacheBytes: a.budget.slices, TempDir: a.budget.dir,
