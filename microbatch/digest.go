@@ -100,7 +100,7 @@ type digester struct {
 	out    []byte
 	before *digestReader
 	key    []byte
-	hashes []uint64
+	hashes []window.Hash
 	counts struct{ added, changed, left int64 }
 }
 
@@ -109,7 +109,7 @@ func (d *digester) add(b *column.Batch) error {
 	d.hashes = d.hasher.Append(d.hashes[:0], b.Columns[d.keys:], b.Len)
 	for i, content := range d.hashes {
 		d.key = tuple.AppendRow(d.key[:0], b.Columns[:d.keys], i)
-		if err := d.digest(d.key, content); err != nil {
+		if err := d.digest(d.key, content[0]); err != nil {
 			return err
 		}
 	}
@@ -125,7 +125,7 @@ func (d *digester) documents(out window.Documents) error {
 		hashes = d.hashes
 	}
 	for i, key := range out.Keys {
-		if err := d.digest(key, hashes[i]); err != nil {
+		if err := d.digest(key, hashes[i][0]); err != nil {
 			return err
 		}
 	}

@@ -13,13 +13,13 @@ import (
 // of which touch tells of, and the program, the types and the base, with which
 // all of a Rolling goes.
 type documents struct {
-	columns []*kept  // by column of the schema
-	keys    int      // of them are of the key, which tombstones have too
-	clean   []bool   // by group: nothing was touched since it was extracted
-	stone   []bool   // by group: it is a tombstone
-	hashes  []uint64 // by group, of what is not key
-	pending []bool   // that of the base they were extracted with
-	refused int      // so many groups were too many to keep; 0 for none
+	columns []*kept // by column of the schema
+	keys    int     // of them are of the key, which tombstones have too
+	clean   []bool  // by group: nothing was touched since it was extracted
+	stone   []bool  // by group: it is a tombstone
+	hashes  []Hash  // by group, of what is not key
+	pending []bool  // that of the base they were extracted with
+	refused int     // so many groups were too many to keep; 0 for none
 
 	extracted int64 // documents and tombstones, since all were
 }
@@ -55,7 +55,7 @@ func (d *documents) begin(schema []column.Field, keys, n int, pending []bool) {
 
 // keep takes in what was extracted: the documents of groups, and of stones the
 // tombstones. hashes may be nil.
-func (d *documents) keep(groups []uint32, docs *column.Batch, hashes []uint64, stones []uint32, tombstones *column.Batch) error {
+func (d *documents) keep(groups []uint32, docs *column.Batch, hashes []Hash, stones []uint32, tombstones *column.Batch) error {
 	d.extracted += int64(len(groups) + len(stones))
 	for i, c := range d.columns {
 		if err := c.set(groups, docs.Columns[i]); err != nil {
@@ -113,7 +113,7 @@ func (d *documents) refuse(n int) { *d = documents{refused: n} }
 func (d *documents) welcome(n int) bool { return d.refused == 0 || n < d.refused-d.refused/4 }
 
 func (d *documents) bytes() int64 {
-	n := int64(cap(d.clean) + cap(d.stone) + 8*cap(d.hashes))
+	n := int64(cap(d.clean) + cap(d.stone) + 16*cap(d.hashes))
 	for _, c := range d.columns {
 		n += c.bytes()
 	}

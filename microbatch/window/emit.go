@@ -161,6 +161,6 @@ func (e *emitter) extract(groups []uint32, into *Documents) error {
 	for _, i := range e.extractor.Alive() {
 		into.Keys = append(into.Keys, e.keys[i])
 	}
-	into.Hashes = e.r.o.Hasher.hashes(into.Hashes, into.Docs, e.keyed)
+	into.Hashes = e.r.o.Hasher.documents(into.Hashes, into.Docs, e.keyed)
 	return nil
 }

@@ -55,7 +55,7 @@ type Documents struct {
 	Keys [][]byte
 	// Hashes are what a Hasher makes of the columns of Docs that are not key, or
 	// none, where the fold has no Hasher.
-	Hashes []uint64
+	Hashes []Hash
 }
 
 // Fold merges the slices of a window that ends at n into documents, in key
