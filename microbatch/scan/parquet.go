@@ -222,7 +222,7 @@ func (r *groupReader) columns(req Request) error {
 		all = append(slices.Clone(all), r.counter)
 	}
 	r.wanted = make(map[int]bool)
-	r.scratch.infl.limit = req.Limits.Page
+	r.scratch.infl.limit, r.scratch.most = req.Limits.Page, int(min(keptBytes, req.Limits.RowGroup/4))
 	for _, s := range r.sources {
 		r.batch.Columns = append(r.batch.Columns, r.scratch.vector(s.as))
 		if s.assembler != nil && !s.typ.SameRepr(s.as) {

@@ -13,6 +13,7 @@ type Scratch struct {
 	infl    inflater
 	free    [][]byte
 	held    int // bytes in free
+	most    int // of held
 	vectors []*column.Vector
 	work    work
 }
@@ -20,7 +21,7 @@ type Scratch struct {
 // What a Scratch keeps, so that one large object does not weigh for ever.
 const (
 	keptBuffers = 64
-	keptBytes   = 12 << 20
+	keptBytes   = 12 << 20 // or a quarter of what a row group may have
 	roundUp     = 32 << 10
 	keptVectors = 64
 	keptWork    = 64 << 10 // entries
@@ -47,7 +48,7 @@ func (s *Scratch) take(n int) []byte {
 
 // give takes back what nobody reads any more.
 func (s *Scratch) give(b []byte) {
-	if cap(b) == 0 || len(s.free) == keptBuffers || s.held+cap(b) > keptBytes {
+	if cap(b) == 0 || len(s.free) == keptBuffers || s.held+cap(b) > s.most {
 		return
 	}
 	s.free = append(s.free, b)

@@ -102,7 +102,11 @@ func (a *ahead) close(i int) {
 	}
 	a.done(f)
 	if f.ours {
-		a.s.Reuse.giveFile(f.bytes)
+		most := int64(keptFiles)
+		if g := a.s.Limits.RowGroup; g > 0 {
+			most = min(most, g/2)
+		}
+		a.s.Reuse.giveFile(f.bytes, most)
 	}
 	f.bytes, f.err, f.ready = nil, errClosed, nil
 }

@@ -31,7 +31,8 @@ type file struct {
 	since int // the cycle in which it was given back
 }
 
-// What is kept to read objects into: as much as is in use at a time, about.
+// keptFiles is how much is kept to read objects into, where the limits say
+// nothing: as much as is in use at a time, about.
 const keptFiles = 16 << 20
 
 // keptCycles is how often the collector runs before idle tools are let go.
@@ -99,14 +100,15 @@ func (r *Reuse) takeFile(n int64) []byte {
 	return make([]byte, 0, n)
 }
 
-// giveFile takes memory back that nobody reads any more.
-func (r *Reuse) giveFile(b []byte) {
+// giveFile takes memory back that nobody reads any more, as long as it is no more
+// than most in all.
+func (r *Reuse) giveFile(b []byte, most int64) {
 	if r == nil || cap(b) == 0 {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.mu.bytes+int64(cap(b)) > keptFiles {
+	if r.mu.bytes+int64(cap(b)) > most {
 		return
 	}
 	r.mu.bytes += int64(cap(b))

@@ -2,6 +2,7 @@ package slice
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -9,7 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/scan"
+	"github.com/deltad/deltad/partition"
 )
 
 // TestReuseDoesNotShow: slices built one after another and side by side with
@@ -60,6 +65,54 @@ func TestReuseDoesNotShow(t *testing.T) {
 	}
 }
 
+// intoBlob is a blob that reads into memory of the caller's.
+type intoBlob struct{ textBlob }
+
+func (b intoBlob) ReadInto(_ context.Context, buf []byte) ([]byte, error) {
+	return append(buf[:0], b.x.bodies[b.key]...), nil
+}
+
+// TestObjectsShareMemoryUnseen: values that lie in an object's own bytes
+// are read before those belong to another object.
+func TestObjectsShareMemoryUnseen(t *testing.T) {
+	type row struct {
+		K string `parquet:"k,dict"`
+		N int64  `parquet:"n"`
+		S string `parquet:"s,plain"`
+	}
+	reuse := &Reuse{}
+	for round := range 5 {
+		x := &texts{bodies: map[string]string{}}
+		for o := range 7 {
+			var buf bytes.Buffer
+			rows := make([]row, 3000)
+			for i := range rows {
+				rows[i] = row{fmt.Sprint("key ", (i*7919+o)%800), int64(i), fmt.Sprint("text ", round, o, i)}
+			}
+			if err := parquet.Write(&buf, rows, parquet.Compression(&parquet.Uncompressed)); err != nil {
+				t.Fatal(err)
+			}
+			x.bodies[fmt.Sprint(o)] = buf.String()
+		}
+		s := x.slicer(t, scan.Parquet, scan.Fail)
+		want, err := s.Build(t.Context(), x.input(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Reuse, s.Limits.Ahead = reuse, scan.NewAhead(2*int64(len(x.bodies["0"])))
+		s.Open = func(o partition.Object) (scan.Blob, map[string]string) { return intoBlob{textBlob{x, o.Key}}, nil }
+		for n, hint := range [][]column.Type{nil, want.Built, nil, want.Built} {
+			got, err := s.build(t.Context(), x.input(), hint, hired(1+n))
+			if err != nil || !bytes.Equal(runOf(t, got), runOf(t, want)) {
+				t.Fatalf("%d hands: another slice, %v", 1+n, err)
+			}
+		}
+	}
+	if len(reuse.mu.files) == 0 {
+		t.Error("no memory was used again: nothing was compared")
+	}
+}
+
 // TestReuseLetsGo: what nobody asks for goes with the collector.
 func TestReuseLetsGo(t *testing.T) {
 	r := &Reuse{}
@@ -69,10 +122,20 @@ func TestReuseLetsGo(t *testing.T) {
 		t.Fatal("what was given back is not there")
 	}
 	r.give(a)
+	r.giveFile(r.takeFile(1000), keptFiles)
+	if b := r.takeFile(900); cap(b) < 1000 || r.mu.bytes != 0 {
+		t.Fatalf("%d bytes are there, %d beside them", cap(b), r.mu.bytes)
+	} else {
+		r.giveFile(b, keptFiles)
+		r.giveFile(make([]byte, 1000), 1000)
+	}
+	if len(r.mu.files) != 1 {
+		t.Fatalf("%d are kept, more than wanted", len(r.mu.files))
+	}
 	left := func() int {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return len(r.mu.idle)
+		return len(r.mu.idle) + len(r.mu.files)
 	}
 	for deadline := time.Now().Add(10 * time.Second); left() > 0; {
 		if time.Now().After(deadline) {

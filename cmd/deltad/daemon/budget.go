@@ -31,7 +31,8 @@ type budget struct {
 	workers int
 	// spools is what slices and digests of all pipelines hold in memory.
 	spools *spool.Budget
-	// table and scan bound one slice being built.
+	// table and scan bound one slice being built; scan.Ahead is what all of the
+	// process share of objects that are read before they are needed.
 	table int64
 	scan  scan.Limits
 	// window is what the accumulators of a pipeline's window may hold between
@@ -47,8 +48,9 @@ type budget struct {
 // divide gives an eighth of the memory to what is kept, as much to the
 // accumulators of windows, an eighth to the
 // tables of slices being built (which hold twice that while they are written
-// out) and a quarter to the decoders that feed them; the rest is for merging,
-// writing and the runtime.
+// out), a quarter to the decoders that feed them, with what lies idle until the
+// next slice, and a thirty-second to objects that are read ahead of those; the
+// rest is for merging, writing and the runtime.
 func divide(c *configs.Config) budget {
 	memory, pipelines := Memory(c), int64(max(1, len(c.Pipelines)))
 	b := budget{workers: c.Limits.Workers, spools: spool.NewBudget(memory / 8), dir: c.Cache.Dir}
@@ -64,6 +66,7 @@ func divide(c *configs.Config) budget {
 	share := memory / 4 / (int64(b.workers) * builders)
 	b.table = max(share/2, 1<<20)
 	b.scan.RowGroup = min(max(share, 16<<20), 512<<20)
+	b.scan.Ahead = scan.NewAhead(min(max(memory/32, 1<<20), 256<<20))
 	b.scan.Page = int(min(max(share/2, 8<<20), 64<<20))
 	b.window = memory / 8 / pipelines
 	b.slices = int64(c.Cache.Size) / pipelines
