@@ -71,14 +71,23 @@ type Spool struct {
 	budget *Budget
 	most   int // bytes in memory; 0 is no bound but the budget's
 	taken  int64
-	mem    [][]byte // of chunk bytes each, the last of fewer
+	mem    [][]byte
+	held   int64 // what mem takes
 	file   *os.File
 	size   int64
 	err    error
 }
 
-// chunk is what a spool reserves at a time.
-const chunk = 64 << 10
+const (
+	// chunk is what a spool reserves at a time.
+	chunk = 64 << 10
+	// whole is how large a write is that stays in one piece.
+	whole = 16 << 10
+	// page is what the runtime rounds large pieces up to.
+	page = 8 << 10
+	// mostFilled bounds the pieces that Fill reads at once.
+	mostFilled = 1 << 20
+)
 
 // New returns an empty spool whose temporary file, if it needs one, is made in
 // dir (empty: the system's). It does no I/O.
@@ -112,21 +121,82 @@ func (s *Spool) Write(b []byte) (int, error) {
 	return n, s.err
 }
 
-// keep adds b to what is in memory. What is there is never moved: a spool may be
-// of many megabytes.
+// keep adds b to what is in memory. What is there is never moved, but for the
+// little that a small spool has: a spool may be of many megabytes.
 func (s *Spool) keep(b []byte) {
 	s.size += int64(len(b))
-	for len(b) > 0 {
-		if n := len(s.mem); n == 0 {
-			s.mem = append(s.mem, nil) // many spools are small: the first chunk grows
-		} else if len(s.mem[n-1]) == chunk {
-			s.mem = append(s.mem, make([]byte, 0, chunk))
-		}
-		last := &s.mem[len(s.mem)-1]
-		n := min(len(b), chunk-len(*last))
-		*last = append(*last, b[:n]...)
-		b = b[n:]
+	if len(b) >= whole {
+		s.hold(append([]byte(nil), b...))
+		return
 	}
+	for len(b) > 0 {
+		n := len(s.mem)
+		if n == 0 || len(s.mem[n-1]) == cap(s.mem[n-1]) && (n > 1 || len(s.mem[0]) >= whole) {
+			size := chunk
+			if n == 0 {
+				size = len(b) // many spools are small: the first piece grows
+			}
+			s.hold(make([]byte, 0, size))
+			continue
+		}
+		last := &s.mem[n-1]
+		room := cap(*last) - len(*last)
+		if n == 1 && len(*last) < whole && room < len(b) {
+			s.held -= int64(cap(*last))
+			*last = append(*last, b...)
+			s.held += int64(cap(*last))
+			return
+		}
+		took := min(len(b), room)
+		*last = append(*last, b[:took]...)
+		b = b[took:]
+	}
+}
+
+// hold adds a piece of memory.
+func (s *Spool) hold(b []byte) {
+	s.mem = append(s.mem, b)
+	s.held += int64(cap(b))
+}
+
+// Fill writes what r has, to its end but no more than most bytes, and returns how
+// many there were. Memory is taken for what is there, whatever most says. An
+// error is r's unless Seal returns one too.
+func (s *Spool) Fill(r io.Reader, most int64) (filled int64, err error) {
+	var buf []byte
+	for filled < most && s.err == nil {
+		n := min(most-filled, max(chunk, min(s.size, mostFilled)))
+		inMemory := s.file == nil && s.room(int(n))
+		if inMemory || int64(len(buf)) < n {
+			buf = make([]byte, n)
+		}
+		got, err := readFull(r, buf[:n])
+		filled += int64(got)
+		if inMemory && int64(got) == n {
+			s.hold(buf)
+			s.size += n
+			buf = nil
+		} else {
+			_, _ = s.Write(buf[:got]) // s.err
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return filled, err
+		}
+	}
+	return filled, s.err
+}
+
+// readFull is io.ReadFull that returns the reader's own error.
+func readFull(r io.Reader, b []byte) (n int, err error) {
+	for n < len(b) && err == nil {
+		var got int
+		got, err = r.Read(b[n:])
+		n += got
+	}
+	return n, err
 }
 
 // Grow says that n more bytes come soon: where they have room in memory, it is
@@ -142,7 +212,7 @@ func (s *Spool) room(n int) bool {
 	if s.most > 0 && s.size+int64(n) > int64(s.most) {
 		return false
 	}
-	need := s.size + int64(n) - s.taken
+	need := s.held + s.takes(n) - s.taken
 	if need <= 0 {
 		return true
 	}
@@ -152,6 +222,23 @@ func (s *Spool) room(n int) bool {
 	}
 	s.taken += need
 	return true
+}
+
+// takes is what memory n more bytes take at most, beside what is held.
+func (s *Spool) takes(n int) int64 {
+	if n >= whole {
+		return int64(n) + page
+	}
+	if k := len(s.mem); k > 0 {
+		last := s.mem[k-1]
+		switch {
+		case n <= cap(last)-len(last):
+			return 0
+		case k == 1 && len(last) < whole:
+			return int64(2*(len(last)+n)) + page - int64(cap(last))
+		}
+	}
+	return chunk
 }
 
 // toFile moves what is in memory to a file without a name.
@@ -168,7 +255,7 @@ func (s *Spool) toFile() error {
 			return errors.Join(fmt.Errorf("write temporary file: %w", err), f.Close())
 		}
 	}
-	s.file, s.mem = f, nil
+	s.file, s.mem, s.held = f, nil, 0
 	s.budget.give(s.taken)
 	s.taken = 0
 	return nil
@@ -191,11 +278,18 @@ func (s *Spool) Seal() (*Data, error) {
 		s.Abort()
 		return nil, err
 	}
+	s.budget.give(s.taken - s.held)
+	s.taken = s.held
 	held := &holding{budget: s.budget, taken: s.taken, file: s.file, size: s.size}
 	if s.file != nil && s.budget != nil {
 		s.budget.onDisk.Add(s.size)
 	}
-	d := &Data{mem: s.mem, file: s.file, size: s.size, held: held}
+	d := &Data{mem: s.mem, starts: make([]int64, len(s.mem)), file: s.file, size: s.size, held: held}
+	at := int64(0)
+	for i, b := range s.mem {
+		d.starts[i] = at
+		at += int64(len(b))
+	}
 	// Slices are shared by a cache and by runs; whoever lets go last would have
 	// to count. The collector does.
 	d.cleanup = runtime.AddCleanup(d, (*holding).release, held)
@@ -226,7 +320,8 @@ func (h *holding) release() {
 
 // Data is what was written.
 type Data struct {
-	mem     [][]byte // of chunk bytes each, the last of fewer
+	mem     [][]byte
+	starts  []int64 // where each begins
 	file    *os.File
 	size    int64
 	held    *holding
@@ -258,8 +353,8 @@ func (d *Data) ReadAt(p []byte, off int64) (int, error) {
 		return 0, fmt.Errorf("read at %d of %d bytes: %w", off, d.size, io.ErrUnexpectedEOF)
 	}
 	n := 0
-	for at, skip := int(off/chunk), off%chunk; n < len(p) && at < len(d.mem); at, skip = at+1, 0 {
-		n += copy(p[n:], d.mem[at][skip:])
+	for i := d.piece(off); n < len(p) && i < len(d.mem); i++ {
+		n += copy(p[n:], d.mem[i][off+int64(n)-d.starts[i]:])
 	}
 	if n < len(p) {
 		return n, io.EOF
@@ -267,9 +362,50 @@ func (d *Data) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
+// piece is the number of the one that has the byte at off.
+func (d *Data) piece(off int64) int {
+	i, found := slices.BinarySearch(d.starts, off)
+	if !found {
+		i--
+	}
+	return max(i, 0)
+}
+
+// View returns the n bytes at off where they lie in memory in one piece, else
+// nil. They must not be changed, nor read after Close.
+func (d *Data) View(off, n int64) []byte {
+	if len(d.mem) == 0 || off < 0 || n < 0 || off > d.size-n {
+		return nil
+	}
+	i := d.piece(off)
+	from := off - d.starts[i]
+	if n > int64(len(d.mem[i]))-from {
+		return nil
+	}
+	return d.mem[i][from : from+n : from+n]
+}
+
+// WriteTo implements io.WriterTo: the bytes from the first to the last, without
+// a copy of those in memory.
+func (d *Data) WriteTo(w io.Writer) (written int64, err error) {
+	if d.file != nil {
+		return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{d.Section()}, make([]byte, copied))
+	}
+	for _, b := range d.mem {
+		n, err := w.Write(b)
+		if written += int64(n); err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// copied is what WriteTo reads of a file at a time.
+const copied = 256 << 10
+
 // Close gives memory and file back at once. It must not be read after.
 func (d *Data) Close() {
 	d.cleanup.Stop()
 	d.held.release()
-	d.mem, d.file = nil, nil
+	d.mem, d.starts, d.file = nil, nil, nil
 }

@@ -7,7 +7,10 @@ import (
 	"os"
 	"runtime"
 	"testing"
+	"testing/iotest"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/deltad/deltad/microbatch/spool"
 )
@@ -202,5 +205,123 @@ func TestGrowTakesWhatIsAnnounced(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; took > 3*announced {
 		t.Errorf("%d bytes were allocated for %d", took, announced)
+	}
+}
+
+// TestPiecesDoNotShow: whatever the sizes of the writes, the bytes come back,
+// read at any place, viewed, written out or filled from a reader, and no more
+// memory is held than was reserved.
+func TestPiecesDoNotShow(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		const all = 1 << 20
+		budget := spool.NewBudget(rapid.SampledFrom([]int64{0, 100_000, all}).Draw(rt, "budget"))
+		had := budget.Left()
+		s := spool.New(t.TempDir(), budget)
+		var want []byte
+		for range rapid.IntRange(0, 12).Draw(rt, "writes") {
+			b := make([]byte, rng.IntN([]int{10, 3000, 20_000, 90_000}[rng.IntN(4)]))
+			for i := range b {
+				b[i] = byte(rng.Uint32())
+			}
+			if len(want)+len(b) > all/2 {
+				break
+			}
+			want = append(want, b...)
+			if rng.IntN(3) > 0 {
+				if _, err := s.Write(b); err != nil {
+					rt.Fatal(err)
+				}
+				continue
+			}
+			most := int64(len(b)) + rng.Int64N(2)*1000
+			if n, err := s.Fill(iotest.HalfReader(bytes.NewReader(b)), most); err != nil || n != int64(len(b)) {
+				rt.Fatalf("filled %d of %d: %v", n, len(b), err)
+			}
+			if budget.Left() < 0 {
+				rt.Fatalf("%d bytes beyond the budget", -budget.Left())
+			}
+		}
+		d, err := s.Seal()
+		if err != nil {
+			rt.Fatal(err)
+		}
+		var out bytes.Buffer
+		if n, err := d.WriteTo(&out); err != nil || n != d.Size() || !bytes.Equal(out.Bytes(), want) {
+			rt.Fatalf("%d of %d bytes written: %v", n, len(want), err)
+		}
+		if d.InMemory() > had-budget.Left() {
+			rt.Errorf("%d bytes in memory, %d reserved", d.InMemory(), had-budget.Left())
+		}
+		for range 20 {
+			off := rng.IntN(len(want) + 1)
+			n := rng.IntN(len(want) - off + 1)
+			got := make([]byte, n)
+			if _, err := d.ReadAt(got, int64(off)); err != nil || !bytes.Equal(got, want[off:off+n]) {
+				rt.Fatalf("%d bytes at %d of %d: %v", n, off, len(want), err)
+			}
+			if v := d.View(int64(off), int64(n)); v != nil && !bytes.Equal(v, got) {
+				rt.Fatalf("%d bytes viewed at %d of %d", n, off, len(want))
+			}
+		}
+		d.Close()
+		if budget.Left() != had {
+			rt.Errorf("%d bytes are left of a budget of %d", budget.Left(), had)
+		}
+	})
+}
+
+// TestAWriteStaysInOnePiece: what was written at once is viewed at once.
+func TestAWriteStaysInOnePiece(t *testing.T) {
+	s := spool.New(t.TempDir(), nil)
+	at := int64(0)
+	var pieces []int64
+	for i := range 20 {
+		n, err := s.Write(make([]byte, []int{100, 70_000 + i*1000}[i%2]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pieces, at = append(pieces, at), at+int64(n)
+	}
+	d, err := s.Seal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for i, from := range append(pieces, at)[1:] {
+		if n := from - pieces[i]; n >= 70_000 && d.View(pieces[i], n) == nil {
+			t.Errorf("the %d bytes at %d are in pieces", n, pieces[i])
+		}
+	}
+	if d.View(0, d.Size()+1) != nil || d.View(-1, 1) != nil || d.View(1, 1<<62) != nil {
+		t.Error("what is not there was shown")
+	}
+}
+
+// TestFillTakesWhatIsThere: a size that is no more than a claim takes no memory,
+// and a reader that breaks off is told from one that ends.
+func TestFillTakesWhatIsThere(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s := spool.New(t.TempDir(), nil)
+	defer s.Abort()
+	if n, err := s.Fill(bytes.NewReader(make([]byte, 100_000)), 1<<40); n != 100_000 || err != nil {
+		t.Fatalf("%d bytes, %v", n, err)
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
+		t.Errorf("%d bytes taken", took)
+	}
+	for _, broken := range []error{io.ErrUnexpectedEOF, io.ErrClosedPipe} {
+		if _, err := s.Fill(io.MultiReader(bytes.NewReader([]byte("x")), iotest.ErrReader(broken)), 100); err != broken {
+			t.Errorf("%v, want %v", err, broken)
+		}
+	}
+	none := spool.New("/nowhere/at/all", spool.NewBudget(0))
+	if _, err := none.Fill(bytes.NewReader([]byte("x")), 1); err == nil {
+		t.Error("filled nothing")
+	}
+	if _, err := none.Seal(); err == nil {
+		t.Error("sealed after an error")
 	}
 }
