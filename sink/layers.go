@@ -52,6 +52,18 @@ func (m Manifest) Layers() []Layer {
 	return layers
 }
 
+// Maker is the run that wrote the highest layer: of a reset and of a rollback another one's, whose pane has the same rows. It is m's own run
+// where there is no file.
+func (m Manifest) Maker() string {
+	maker, top := m.RunID, m.Top()
+	for _, f := range m.DataFiles() {
+		if id := idOf(f.Key); f.Layer == top && id != "" {
+			maker = id
+		}
+	}
+	return maker
+}
+
 // Bytes are those of the layer's files.
 func (l Layer) Bytes() (n int64) {
 	for _, files := range [][]File{l.Files, l.Tombstones, l.Left} {

@@ -10,7 +10,6 @@ import (
 	"io"
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/deltad/deltad/microbatch"
 	"github.com/deltad/deltad/microbatch/column"
@@ -106,43 +105,6 @@ func (d *data) fetch(ctx context.Context, key string, size int64, hash string) (
 	}
 	out.Abort()
 	return nil, nil
-}
-
-// documents reads the documents of a manifest and, beside them, its tombstones.
-func (d *data) documents(ctx context.Context, m sink.Manifest) error {
-	fields, err := parquet.Fields(m.Schema)
-	if err != nil {
-		d.keys.add("%s: %v", m.Key(), err)
-		return nil
-	}
-	docs, stopDocs := iter.Pull2(d.walk(ctx, m.Files, fields))
-	defer stopDocs()
-	dead, stopDead := iter.Pull2(d.walk(ctx, m.Tombstones, parquet.KeyFields(fields)))
-	defer stopDead()
-	a, errA, moreA := docs()
-	b, errB, moreB := dead()
-	for moreA || moreB {
-		if err := errors.Join(errA, errB); err != nil {
-			return err
-		}
-		order := -1
-		switch {
-		case !moreA:
-			order = 1
-		case moreB:
-			order = bytes.Compare(a, b)
-		}
-		if order == 0 {
-			d.keys.add("%s: a key has both a document and a tombstone: %x", m.Key(), a)
-		}
-		if order <= 0 {
-			a, errA, moreA = docs()
-		}
-		if order >= 0 {
-			b, errB, moreB = dead()
-		}
-	}
-	return nil
 }
 
 // walk yields the keys of some files, in the form whose byte order is key
@@ -300,94 +262,4 @@ func (d *data) slices(ctx context.Context, ev *evidence) error {
 		}
 	}
 	return nil
-}
-
-// recompute computes the pane again.
-func (v *verifier) recompute(ctx context.Context, ev *evidence) error {
-	f := find(CheckRecompute)
-	began := time.Now()
-	v.Progress("compute the pane again", 0, 0)
-	maker := ev.pane
-	if ids := ev.pane.DataIDs(); len(ids) > 0 && !slices.Contains(ids, ev.pane.RunID) {
-		// A reset or a rollback names the files of another run.
-		_, m, err := sink.FindPane(ctx, v.Out, ids[0])
-		if err == nil {
-			err = v.inputs(ctx, &m)
-		}
-		if err != nil {
-			if err := f.settle(ctx, fmt.Errorf("the files were made by run %s: %w", ids[0], err)); err != nil {
-				return err
-			}
-			return v.end(f, "not computed")
-		}
-		maker = m
-	}
-	again, err := v.Engine.Recompute(ctx, maker)
-	if err != nil {
-		if err := f.settle(ctx, err); err != nil {
-			return err
-		}
-		return v.end(f, "not computed")
-	}
-	compare(f, again.Files, ev.pane.Files)
-	compare(f, again.Tombstones, ev.pane.Tombstones)
-	detail := ""
-	if len(again.Kept) > 0 {
-		detail = fmt.Sprintf("; the kept slices of %d objects that are gone served, %s among them", len(again.Kept), again.Kept[0])
-	}
-	return v.end(f, "%d files from %d objects, %d rows, without any cache, in %s%s",
-		len(again.Files)+len(again.Tombstones), len(maker.Inputs), again.Counts.Rows, time.Since(began).Round(time.Millisecond), detail)
-}
-
-// recomputeBase computes the base again.
-func (v *verifier) recomputeBase(ctx context.Context, ev *evidence) error {
-	f := find(CheckRecomputeBase)
-	b := ev.base()
-	if b == nil {
-		return v.end(f, "there is no base")
-	}
-	began := time.Now()
-	v.Progress("compute the base again", 0, 0)
-	again, err := v.Engine.RecomputeBase(ctx, *b, v.Tombstones)
-	if err != nil {
-		if err := f.settle(ctx, err); err != nil {
-			return err
-		}
-		return v.end(f, "not computed")
-	}
-	compare(f, again.Files, b.Files)
-	compare(f, stateFiles(again), stateFiles(*b))
-	return v.end(f, "%d files from %d objects, %d rows, in %s",
-		len(again.Files)+len(again.StateFiles()), len(b.Inputs), again.Counts.Rows, time.Since(began).Round(time.Millisecond))
-}
-
-// stateFiles are private files in the form of others.
-func stateFiles(m sink.Manifest) (out []sink.File) {
-	for _, s := range m.StateFiles() {
-		out = append(out, sink.File{Key: s.Key, Rows: s.Rows, Bytes: s.Bytes, SHA256: s.SHA256})
-	}
-	return out
-}
-
-// compare wants two lists of files to be equal in name and content.
-func compare(f *finder, made, listed []sink.File) {
-	want := map[string]sink.File{}
-	for _, file := range listed {
-		want[file.Key] = file
-	}
-	for _, got := range made {
-		file, ok := want[got.Key]
-		switch {
-		case !ok:
-			f.add("%s comes out, and is not in the manifest", got.Key)
-		case got.SHA256 != file.SHA256 || got.Bytes != file.Bytes:
-			f.add("%s comes out with sha256 %s and %d rows, the manifest has %s and %d", got.Key, got.SHA256, got.Rows, file.SHA256, file.Rows)
-		}
-		delete(want, got.Key)
-	}
-	for _, file := range listed {
-		if _, left := want[file.Key]; left {
-			f.add("%s is in the manifest, and does not come out", file.Key)
-		}
-	}
 }
