@@ -20,6 +20,7 @@ type cell struct {
 	ladder  *ladder           // nil unless the fn selects otherwise than by time
 	acc     []byte            // scratch
 	own     []uint32          // scratch: places of groups
+	won     []int32           // scratch
 	present present           // scratch
 	next    gathered          // scratch
 }
@@ -108,6 +109,20 @@ func (c *cell) enter(groups []uint32, slot int64, a combine.Accs, newest bool) e
 	return groupOf(combine.MergeAccs(c.column, c.places(groups), a), groups)
 }
 
+// fill is enter of what is no later than all that is there: only what wins may
+// stand in a ladder.
+func (c *cell) fill(groups []uint32, slot int64, a combine.Accs) error {
+	s, ok := c.column.(combine.BulkSelector)
+	if c.ladder == nil || !ok {
+		return c.enter(groups, slot, a, false)
+	}
+	groups, a = c.present.of(groups, a)
+	var err error
+	c.won, err = s.SelectAccs(groups, a, c.won[:0])
+	c.ladder.pushRows(c.won, groups, slot, a)
+	return groupOf(err, groups)
+}
+
 // leave takes the accumulators of a slot out, that of row i out of groups[i],
 // all of them different. oldest says that nothing of this slot and those before
 // it is left. It appends to left the groups that must be folded anew. An error
@@ -176,7 +191,7 @@ func (c *cell) places(groups []uint32) []uint32 {
 }
 
 func (c *cell) bytes() int64 {
-	n := c.column.Bytes() + int64(4*(cap(c.inside)+cap(c.own))) + c.present.bytes() + c.next.bytes()
+	n := c.column.Bytes() + int64(4*(cap(c.inside)+cap(c.own)+cap(c.won))) + c.present.bytes() + c.next.bytes()
 	if c.ladder != nil {
 		n += c.ladder.bytes()
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/table"
-	"github.com/deltad/deltad/microbatch/tuple/intern"
 )
 
 // fill folds all sources, block by block and column by column. It begins with
@@ -15,7 +14,8 @@ import (
 // of what comes is no better than the winner and never stands in them.
 func (r *Rolling) fill(ended func() error, bound *index.Bound, now *sourceSet, base *Base) (fits bool, err error) {
 	shape := bound.Shape()
-	r.held, r.keys = now, intern.New()
+	r.held, r.known = now, newKnown()
+	r.keys = r.known.keys
 	var folded []int
 	for j, fn := range shape.Fns {
 		c := newCell(fn, base != nil && base.Join.At[j] >= 0)
@@ -32,10 +32,7 @@ func (r *Rolling) fill(ended func() error, bound *index.Bound, now *sourceSet, b
 			return false, err
 		}
 	}
-	for g := range uint32(r.keys.Len()) {
-		r.order = append(r.order, g)
-	}
-	r.keys.Sort(r.order)
+	r.order = slices.Clone(r.known.groups)
 	if err := r.appear(ended, r.order, newUnderlay(base)); err != nil {
 		return false, err
 	}
@@ -65,7 +62,7 @@ func (r *Rolling) enterAll(ended func() error, s *heldSource) error {
 			if !s.inside[j] {
 				continue
 			}
-			if err := c.enter(groups, slot, b.Accs[j], false); err != nil {
+			if err := c.fill(groups, slot, b.Accs[j]); err != nil {
 				return r.keyed("merge key", err)
 			}
 		}
@@ -77,6 +74,7 @@ func (r *Rolling) enterAll(ended func() error, s *heldSource) error {
 // groups are valid until f returns.
 func (r *Rolling) blocks(ended func() error, run *table.Run, f func(groups []uint32, b *table.Block) error) error {
 	walk := run.Blocks()
+	r.known.begin(run)
 	for walk.Next() {
 		if err := ended(); err != nil {
 			return err
@@ -89,14 +87,15 @@ func (r *Rolling) blocks(ended func() error, run *table.Run, f func(groups []uin
 	if err := walk.Err(); err != nil {
 		return fmt.Errorf("read slice: %w", err)
 	}
+	r.known.end(run)
 	return nil
 }
 
-// groups returns the groups of keys, valid until the next call.
+// groups returns the groups of the keys of a block, valid until the next call.
 func (r *Rolling) groups(keys [][]byte) []uint32 {
 	r.found = slices.Grow(r.found[:0], len(keys))[:len(keys)]
 	was := r.keys.Len()
-	r.keys.IDs(keys, r.found)
+	r.known.find(keys, r.found)
 	if n := r.keys.Len(); n > was {
 		r.holders, r.unnamed, r.based = lengthen(r.holders, n), lengthen(r.unnamed, n), lengthen(r.based, n)
 		for _, c := range r.cells {

@@ -202,21 +202,37 @@ func (l *ladder) push(g uint32, slot int64, acc []byte, newest bool) bool {
 	return beaten == 0
 }
 
+// together is how many groups are touched before they are offered something:
+// the processor then waits for many of them at a time.
+const together = 128
+
 // pushAccs offers the accumulators of a slot, none of them the identity, that of
 // row i to groups[i].
 func (l *ladder) pushAccs(groups []uint32, slot int64, a combine.Accs, newest bool) {
-	const together = 128
-	for row := 0; row < len(groups); {
-		some := groups[row:min(len(groups), row+together)]
-		touched := l.touched
-		for _, g := range some {
-			touched ^= l.at[int(g)*rungs].first
+	for row, g := range groups {
+		if row%together == 0 {
+			touched := l.touched
+			for _, g := range groups[row:min(len(groups), row+together)] {
+				touched ^= l.at[int(g)*rungs].first
+			}
+			l.touched = touched
 		}
-		l.touched = touched
-		for i, g := range some {
-			l.push(g, slot, a.At(row+i), newest)
+		l.push(g, slot, a.At(row), newest)
+	}
+}
+
+// pushRows is pushAccs of some rows, of a slot that is the last for none of the
+// groups.
+func (l *ladder) pushRows(rows []int32, groups []uint32, slot int64, a combine.Accs) {
+	for i, row := range rows {
+		if i%together == 0 {
+			touched := l.touched
+			for _, row := range rows[i:min(len(rows), i+together)] {
+				touched ^= l.at[int(groups[row])*rungs].first
+			}
+			l.touched = touched
 		}
-		row += len(some)
+		l.push(groups[row], slot, a.At(int(row)), false)
 	}
 }
 

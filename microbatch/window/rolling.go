@@ -51,12 +51,13 @@ type Rolling struct {
 	types   string
 	base    string
 	held    *sourceSet
-	keys    *intern.Set
-	order   []uint32 // the groups that a source has, by key
-	holders []int32  // by group: sources that have its key
-	unnamed []int32  // by group: those of them that do not only name it
-	based   []bool   // by group: whether the base has it
-	found   []uint32 // scratch: groups of a block
+	known   *known
+	keys    *intern.Set // those of known
+	order   []uint32    // the groups that a source has, by key
+	holders []int32     // by group: sources that have its key
+	unnamed []int32     // by group: those of them that do not only name it
+	based   []bool      // by group: whether the base has it
+	found   []uint32    // scratch: groups of a block
 	cells   []*cell
 	cover   *cover
 	lookups int   // see lookups
@@ -102,7 +103,7 @@ func (r *Rolling) accumulated() int64 {
 	if r.keys == nil {
 		return 0
 	}
-	n := r.keys.Size() + int64(4*(cap(r.order)+cap(r.holders)+cap(r.unnamed))+cap(r.based))
+	n := r.known.bytes() + int64(4*(cap(r.order)+cap(r.holders)+cap(r.unnamed))+cap(r.based))
 	for _, c := range r.cells {
 		n += c.bytes()
 	}
