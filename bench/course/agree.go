@@ -16,7 +16,7 @@ import (
 // returns how many documents both have. Where DuckDB's own values are
 // estimates, it is asked once more, for the exact ones.
 func (r *run) agree(ctx context.Context, theirs string) (documents int64, err error) {
-	pane, err := r.daemon.Pane()
+	pane, err := r.daemon.Pane(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -35,7 +35,7 @@ func (r *run) agree(ctx context.Context, theirs string) (documents int64, err er
 	for _, f := range r.Fields {
 		conditions = append(conditions, f.differs())
 	}
-	both := fmt.Sprintf("read_parquet([%[2]s]) AS ours FULL JOIN read_parquet('%[3]s') AS theirs ON ours.%[1]s = theirs.%[1]s", r.Key, quoted(pane), theirs)
+	both := fmt.Sprintf("%[2]s AS ours FULL JOIN read_parquet('%[3]s') AS theirs ON ours.%[1]s = theirs.%[1]s", r.Key, pane, theirs)
 	differ := fmt.Sprintf("ours.%[1]s IS NULL OR theirs.%[1]s IS NULL OR %[2]s", r.Key, strings.Join(conditions, " OR "))
 	counts, err := db.Query(ctx, fmt.Sprintf("SELECT count(*) AS keys, count(*) FILTER (%s) AS differing FROM %s", differ, both))
 	if err != nil {

@@ -21,6 +21,8 @@ import (
 
 	"github.com/deltad/deltad/bench/events"
 	"github.com/deltad/deltad/bench/meter"
+	"github.com/deltad/deltad/sink/reader"
+	"github.com/deltad/deltad/store/file"
 )
 
 // Pipeline is the name of the one pipeline that is measured.
@@ -344,41 +346,16 @@ func (d *Daemon) fetch(rq *http.Request) ([]byte, error) {
 	return body, err
 }
 
-// Pane are the paths of the live pane's data files, in key order.
-func (d *Daemon) Pane() ([]string, error) {
+// Pane is a DuckDB table expression of the live pane's documents.
+func (d *Daemon) Pane(ctx context.Context) (string, error) {
 	out := filepath.Join(d.setup.Dir, "out")
-	var current struct {
-		Delta struct{ Manifest string }
-	}
-	if err := decode(filepath.Join(out, "CURRENT"), &current); err != nil {
-		return nil, err
-	}
-	var manifest struct {
-		Files []struct {
-			Key   string
-			Layer int
-		}
-	}
-	if err := decode(filepath.Join(out, current.Delta.Manifest), &manifest); err != nil {
-		return nil, err
-	}
-	var paths []string
-	for _, f := range manifest.Files {
-		if f.Layer != 0 {
-			return nil, fmt.Errorf("read the pane: %s is in layer %d, which only deltad's reader puts together", f.Key, f.Layer)
-		}
-		paths = append(paths, filepath.Join(out, f.Key))
-	}
-	return paths, nil
-}
-
-func decode(path string, v any) error {
-	text, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(text, v)
-	}
+	st, err := file.New(out)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
+		return "", fmt.Errorf("read the pane: %w", err)
 	}
-	return nil
+	r := reader.Open(st, reader.Options{Lazy: true})
+	if _, err := r.Poll(ctx); err != nil {
+		return "", fmt.Errorf("read the pane: %w", err)
+	}
+	return r.Snapshot().SQL(out), nil
 }

@@ -449,6 +449,7 @@ type filesLine struct {
 	Manifest   string      `json:"manifest"`
 	Files      []sink.File `json:"files"`
 	Tombstones []sink.File `json:"tombstones"`
+	Left       []sink.File `json:"left,omitempty"`
 	Base       *baseFiles  `json:"base"`
 }
 
@@ -460,7 +461,7 @@ type baseFiles struct {
 }
 
 func filesOf(s *reader.Snapshot) filesLine {
-	l := filesLine{Manifest: s.Manifest.Key(), Files: s.Manifest.Files, Tombstones: s.Manifest.Tombstones}
+	l := filesLine{Manifest: s.Manifest.Key(), Files: s.Manifest.Files, Tombstones: s.Manifest.Tombstones, Left: s.Manifest.Left}
 	if b := s.BaseManifest; b != nil {
 		l.Base = &baseFiles{Generation: b.RunID, Cut: when(b.Cut.Time), Manifest: b.Key(), Files: b.Files}
 	}
@@ -468,13 +469,18 @@ func filesOf(s *reader.Snapshot) filesLine {
 }
 
 func (l filesLine) rows() (rows [][]string) {
-	add := func(files []sink.File, layer string) {
+	add := func(files []sink.File, what string) {
 		for _, f := range files {
+			layer := what
+			if f.Layer > 0 {
+				layer += " " + strconv.Itoa(f.Layer)
+			}
 			rows = append(rows, []string{f.Key, strconv.FormatInt(f.Rows, 10), strconv.FormatInt(f.Bytes, 10), f.SHA256, layer})
 		}
 	}
 	add(l.Files, "delta")
 	add(l.Tombstones, "tombstones")
+	add(l.Left, "left")
 	if l.Base != nil {
 		add(l.Base.Files, "base")
 	}

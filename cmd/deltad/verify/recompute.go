@@ -69,7 +69,9 @@ func (v *verifier) same(ctx context.Context, f *finder, again microbatch.Recompu
 	if err != nil {
 		return err
 	}
-	rows := func(emit func(docs, tombstones *column.Batch) error) error { return reader.Rows(ctx, v.Out, pane, emit) }
+	rows := func(emit func(docs, tombstones *column.Batch) error) error {
+		return reader.Rows(ctx, v.Out, pane, emit)
+	}
 	files, tombstones, err := datafile.Whole(ctx, maker.RunID, fields, "", spool.NewBudget(spoolMemory), 1, rows)
 	if err != nil {
 		return fmt.Errorf("put the layers together: %w", err)
