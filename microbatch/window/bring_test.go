@@ -47,7 +47,7 @@ func TestTwinsOverManyBlocks(t *testing.T) {
 	bound := some(t)
 	blocks, rolled := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
-		keys := rapid.SampledFrom([]int{50, 50, 50, 1500}).Draw(rt, "keys")
+		keys := rapid.SampledFrom([]int{50, 50, 50, 50, 50, 50, 50, 5000}).Draw(rt, "keys")
 		made := int64(0)
 		run := func(at, n int) *table.Run {
 			made++
