@@ -17,7 +17,6 @@ import (
 	"github.com/deltad/deltad/microbatch/rescue"
 	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/microbatch/spool"
-	"github.com/deltad/deltad/microbatch/table"
 	"github.com/deltad/deltad/microbatch/window"
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/sink/parquet"
@@ -264,7 +263,7 @@ func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Wi
 func (p *Pipeline) sources(bound *index.Bound, built slice.Window, over over, plan Plan) ([]window.Source, error) {
 	sources := make([]window.Source, len(built.Slices), len(built.Slices)+len(over.keys))
 	for i, s := range built.Slices {
-		run, err := table.Open(s.Run, s.Run.Size(), bound.Shape())
+		run, err := s.Open(bound.Shape())
 		if err != nil {
 			return nil, fmt.Errorf("%w: open slice of %s: %w", window.ErrUnreadable, text(s.Start), err)
 		}
@@ -303,10 +302,10 @@ func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, m *sink.Manifes
 	return p.endPane(ctx, w, m)
 }
 
-// writer writes files of one kind and lists them in files.
-func (p *Pipeline) writer(name string, fields []column.Field, put datafile.Put, files *[]sink.File) (*parquet.Writer, error) {
+// writer writes files of one kind and lists them in files. frames may be nil.
+func (p *Pipeline) writer(name string, fields []column.Field, put datafile.Put, files *[]sink.File, frames *parquet.Frames) (*parquet.Writer, error) {
 	return datafile.NewWriter(datafile.Options{
-		Fields: fields, Name: name, Dir: p.set.TempDir, Memory: p.set.Memory, Workers: p.set.Workers, Put: put, Files: files,
+		Fields: fields, Name: name, Dir: p.set.TempDir, Memory: p.set.Memory, Frames: frames, Workers: p.set.Workers, Put: put, Files: files,
 	})
 }
 

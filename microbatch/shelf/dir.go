@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -81,15 +80,18 @@ func (s *Scope) load(at slice.ID, set Settings) *slice.Slice {
 	switch {
 	case err == nil:
 		set.Observe(TierDirectory, Hit, 1)
+		s.d.mu.Lock()
+		s.d.mu.unreadable = false
+		s.d.mu.Unlock()
 		touch(name, used)
 		return found
-	case errors.Is(err, fs.ErrNotExist):
+	case err == errMissing:
 		set.Observe(TierDirectory, Miss, 1)
 	case errors.Is(err, slice.ErrDamaged):
 		set.Observe(TierDirectory, Damaged, 1)
 		s.d.log.Warn("damaged slice deleted; its objects are read instead", zap.String("pipeline", set.Pipeline), zap.String("file", name), zap.Error(err))
 		s.remove(name)
-	default:
+	default: // it may be whole: this process may have no file or no disk left
 		set.Observe(TierDirectory, Failed, 1)
 		s.d.mu.Lock()
 		said := s.d.mu.unreadable
@@ -98,13 +100,18 @@ func (s *Scope) load(at slice.ID, set Settings) *slice.Slice {
 		if !said {
 			s.d.log.Warn("slice not read; objects are read instead", zap.String("pipeline", set.Pipeline), zap.String("file", name), zap.Error(err))
 		}
-		s.remove(name)
 	}
 	return nil
 }
 
+// errMissing says that there is no file.
+var errMissing = errors.New("not there")
+
 func read(name string, at slice.ID, set Settings) (found *slice.Slice, used time.Time, err error) {
 	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, used, errMissing
+	}
 	if err != nil {
 		return nil, used, err
 	}
@@ -192,8 +199,8 @@ func (s *Scope) write(at slice.ID, built *slice.Slice) (size int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// No sync: a file that a power cut tears does not hash to what it should.
-	_, err = io.Copy(f, body)
+	// No sync: a file that a power cut tears has not the digests that it should.
+	_, err = body.WriteTo(f)
 	err = errors.Join(err, f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), s.file(at))

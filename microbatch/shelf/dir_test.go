@@ -14,16 +14,29 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/microbatch/spool"
+	"github.com/deltad/deltad/microbatch/table"
 	"github.com/deltad/deltad/partition"
 )
 
-// made is a slice of a partition whose run has so many bytes.
+// made is a slice of a partition whose run has about so many bytes.
 func made(t testing.TB, n, size int) (*slice.Slice, slice.ID) {
 	t.Helper()
+	fn, err := combine.Builtins()["count"].New(combine.Params{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	out := spool.New("", nil)
-	if _, err := out.Write(bytes.Repeat([]byte{byte(n)}, size)); err != nil {
+	w, err := table.NewWriter(out, table.Shape{Keys: []column.Field{{Name: "k", Type: column.Of(column.Int64)}}, Fns: []combine.Fn{fn}}, table.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Append([]byte{1}, [][]byte{bytes.Repeat([]byte{byte(n + 1)}, max(1, size-200))}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 	run, err := out.Seal()
@@ -307,5 +320,31 @@ func TestSharedDirectory(t *testing.T) {
 	}
 	if total > 60<<10 {
 		t.Errorf("%d bytes in a directory of %d", total, 40<<10)
+	}
+}
+
+// TestWhatCannotBeReadStays: a process that cannot read a slice, for want of a
+// file or of room, does not delete it.
+func TestWhatCannotBeReadStays(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	var n counted
+	set := n.settings(t)
+	scope := NewDir(t.TempDir(), 1<<20, zap.New(core)).Scope("p")
+	s, at := made(t, 1, 1000)
+	scope.store(at, s, set)
+	poor := set
+	poor.TempDir, poor.Memory = filepath.Join(t.TempDir(), "gone"), spool.NewBudget(0)
+	for range 2 {
+		for range 3 {
+			if scope.load(at, poor) != nil {
+				t.Fatal("loaded without room")
+			}
+		}
+		if got := scope.load(at, set); got == nil || !sameRun(t, got, s) {
+			t.Fatalf("gone: %v", n.n)
+		}
+	}
+	if n.got("directory failed") != 6 || n.got("directory hit") != 2 || logs.Len() != 2 {
+		t.Errorf("%v, said %d times", n.n, logs.Len())
 	}
 }

@@ -8,9 +8,9 @@
 // Invariants:
 //
 //  1. What Load returns is what Store was given at that address, byte for byte,
-//     or nothing: everything is verified by hash before anything of it is
-//     believed. What is damaged, foreign or unreadable is deleted, counted, and
-//     said once; its objects are read instead.
+//     or nothing: everything is verified before anything of it is believed. What
+//     is damaged or foreign is deleted, what cannot be read stays; both are
+//     counted and said once, and the objects are read instead.
 //  2. Nothing here fails a run or delays a publication. The directory is written
 //     while slices are built, as spools are; the bucket after the pane is live,
 //     beside whatever the pipeline does next. What could not be written is tried
@@ -25,7 +25,7 @@
 //     hand asks the bucket only for slices of a pane that was published, and
 //     lists them once in a tenure.
 //
-// The hashes find damage. They do not stop somebody who may write to the
+// The digests find damage. They do not stop somebody who may write to the
 // directory or below state/ of the output from putting a slice of his own
 // there; he could write CURRENT as well.
 package shelf

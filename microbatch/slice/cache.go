@@ -12,7 +12,6 @@ import (
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/index"
-	"github.com/deltad/deltad/microbatch/table"
 	"github.com/deltad/deltad/partition"
 )
 
@@ -202,7 +201,7 @@ func (c *checker) serves(s *Slice, in Input) bool {
 		}
 		c.types, c.bound = s.Built, bound
 	}
-	_, err := table.Open(s.Run, s.Run.Size(), c.bound.Shape())
+	_, err := s.Open(c.bound.Shape())
 	return err == nil
 }
 

@@ -10,12 +10,13 @@ import (
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/spool"
+	"github.com/deltad/deltad/microbatch/table"
 	"github.com/deltad/deltad/partition"
 )
 
 // encodedMagic begins a slice at rest: the magic, the length of the head as 4
 // bytes little-endian, the head as JSON, the run.
-const encodedMagic = "deltads1"
+const encodedMagic = "deltads2"
 
 // maxHead bounds the head of a slice at rest.
 const maxHead = 64 << 20
@@ -45,7 +46,7 @@ func (s *Slice) Encode(w io.Writer) error {
 	if err := s.encodeHead(w); err != nil {
 		return err
 	}
-	_, err := io.Copy(w, s.Run.Section())
+	_, err := s.Run.WriteTo(w)
 	return err
 }
 
@@ -67,55 +68,95 @@ func (s *Slice) encodeHead(w io.Writer) error {
 }
 
 // Decode reads what Encode wrote; the run goes into a spool. It believes
-// nothing that it reads; the run is checked when it is opened.
+// nothing that it reads; what the run's rows consist of is checked when it is
+// opened and read.
 func Decode(r io.ReaderAt, size int64, dir string, memory *spool.Budget) (*Slice, error) {
-	return decode(io.NewSectionReader(r, 0, size), size, dir, memory)
+	d, err := decode(&source{r: io.NewSectionReader(r, 0, size)}, size, dir, memory)
+	if err != nil {
+		return nil, err
+	}
+	return d.slice, nil
+}
+
+// decoded is a slice as it was read.
+type decoded struct {
+	slice   *Slice
+	head    []byte // what stands before the run
+	summary table.Summary
 }
 
 // decode reads a slice at rest of size bytes, all of in.
-func decode(in io.Reader, size int64, dir string, memory *spool.Budget) (*Slice, error) {
-	fixed := make([]byte, len(encodedMagic)+4)
-	if _, err := io.ReadFull(in, fixed); err != nil || string(fixed[:len(encodedMagic)]) != encodedMagic {
-		return nil, errors.New("decode slice: not a slice")
+func decode(in *source, size int64, dir string, memory *spool.Budget) (d decoded, err error) {
+	d.head = make([]byte, len(encodedMagic)+4)
+	if _, err := io.ReadFull(in, d.head); err != nil || string(d.head[:len(encodedMagic)]) != encodedMagic {
+		return d, errors.New("decode slice: not a slice")
 	}
-	n := int64(binary.LittleEndian.Uint32(fixed[len(encodedMagic):]))
-	if n > maxHead || n > size-int64(len(fixed)) {
-		return nil, fmt.Errorf("decode slice: a head of %d bytes does not fit", n)
+	n := int64(binary.LittleEndian.Uint32(d.head[len(encodedMagic):]))
+	if n > maxHead || n > size-int64(len(d.head)) {
+		return d, fmt.Errorf("decode slice: a head of %d bytes does not fit", n)
 	}
 	raw, err := io.ReadAll(io.LimitReader(in, n)) // size may be a claim: memory grows with what is there
 	if err == nil && int64(len(raw)) < n {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return nil, fmt.Errorf("decode slice: %w", err)
+		return d, fmt.Errorf("decode slice: %w", err)
 	}
-	s, err := decodeHead(raw)
+	d.head = append(d.head, raw...)
+	if d.slice, err = decodeHead(raw); err != nil {
+		return d, err
+	}
+	want := size - int64(len(d.head))
+	if d.slice.Run, err = in.spool(want, dir, memory); err == nil {
+		if d.summary, err = check(d.slice.Run); err != nil {
+			d.slice.Run.Close()
+		}
+	}
 	if err != nil {
-		return nil, err
+		return d, fmt.Errorf("decode slice of %s: %w", clock(d.slice.Start), err)
 	}
-	out := &spoolWriter{out: spool.New(dir, memory)}
-	want := size - int64(len(fixed)) - n
-	got, err := io.Copy(out, io.LimitReader(in, want+1))
-	if err == nil && got != want {
+	return d, nil
+}
+
+// spool reads the last want bytes.
+func (s *source) spool(want int64, dir string, memory *spool.Budget) (*spool.Data, error) {
+	out := spool.New(dir, memory)
+	got, err := out.Fill(s, want+1)
+	data, wrong := out.Seal()
+	switch {
+	case wrong != nil:
+		return nil, &spoolError{wrong}
+	case err == nil && got != want:
 		err = fmt.Errorf("a run of %d bytes, want %d", got, want)
 	}
 	if err != nil {
-		out.out.Abort()
-		return nil, fmt.Errorf("decode slice of %s: %w", clock(s.Start), err)
+		data.Close()
+		return nil, err
 	}
-	if s.Run, err = out.out.Seal(); err != nil {
-		return nil, fmt.Errorf("decode slice of %s: %w", clock(s.Start), &spoolError{err})
-	}
-	return s, nil
+	return data, nil
 }
 
-// spoolWriter tells errors of its spool from those of what is read.
-type spoolWriter struct{ out *spool.Spool }
+// check reads a run in a spool.
+func check(run *spool.Data) (table.Summary, error) {
+	in := &spooled{Data: run}
+	s, err := table.Check(in, run.Size())
+	if in.err != nil {
+		err = &spoolError{in.err}
+	}
+	return s, err
+}
 
-func (w *spoolWriter) Write(b []byte) (int, error) {
-	n, err := w.out.Write(b)
-	if err != nil {
-		err = &spoolError{err}
+// spooled remembers whether reading failed.
+type spooled struct {
+	*spool.Data
+	err error
+}
+
+// ReadAt implements io.ReaderAt.
+func (s *spooled) ReadAt(p []byte, off int64) (int, error) {
+	n, err := s.Data.ReadAt(p, off)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
 	}
 	return n, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/spool"
+	"github.com/deltad/deltad/microbatch/table"
 )
 
 // codecVersion is part of every slice's address. It must be raised with every
@@ -40,9 +41,10 @@ func AddressOf(recipe string, in Input) ID {
 // String is the ID in lower-case hexadecimal digits.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
-// restMagic begins a slice on a shelf: the magic, its address, the SHA-256 of
-// all that follows, and what Encode writes.
-const restMagic = "deltadk1"
+// restMagic begins a slice on a shelf: the magic, its address, a SHA-256, and
+// what Encode writes. The SHA-256 is of the slice's head and of its run's
+// Summary.SHA256, so that the run is not hashed a second time.
+const restMagic = "deltadk2"
 
 const restHead = len(restMagic) + 2*sha256.Size
 
@@ -50,24 +52,37 @@ const restHead = len(restMagic) + 2*sha256.Size
 // address.
 var ErrDamaged = errors.New("it is not the slice that was stored there")
 
-// AtRest is the slice's resting form at an address, as ReadRest reads it. It
-// reads the slice's run as long as it is read itself.
-func (s *Slice) AtRest(at ID) (*io.SectionReader, error) {
+// Rest is a slice at rest. It reads the slice's run as long as it is read itself.
+type Rest struct {
+	*io.SectionReader // of the head and the run
+	head              []byte
+	run               *spool.Data
+}
+
+// AtRest is the slice's resting form at an address, as ReadRest reads it.
+func (s *Slice) AtRest(at ID) (*Rest, error) {
 	var head bytes.Buffer
 	head.Write(make([]byte, restHead))
 	if err := s.encodeHead(&head); err != nil {
 		return nil, err
 	}
-	b := head.Bytes()
-	sum := sha256.New()
-	sum.Write(b[restHead:])
-	if _, err := io.Copy(sum, s.Run.Section()); err != nil {
+	run, err := table.Inspect(s.Run, s.Run.Size())
+	if err != nil {
 		return nil, fmt.Errorf("read slice of %s: %w", clock(s.Start), err)
 	}
+	b := head.Bytes()
 	copy(b, restMagic)
 	copy(b[len(restMagic):], at[:])
-	copy(b[len(restMagic)+sha256.Size:], sum.Sum(nil))
-	return io.NewSectionReader(joined{b, s.Run}, 0, int64(len(b))+s.Run.Size()), nil
+	copy(b[len(restMagic)+sha256.Size:], restSum(b[restHead:], run))
+	return &Rest{io.NewSectionReader(joined{b, s.Run}, 0, int64(len(b))+s.Run.Size()), b, s.Run}, nil
+}
+
+// restSum stands for a head and a run.
+func restSum(head []byte, run table.Summary) []byte {
+	sum := sha256.New()
+	sum.Write(head)
+	sum.Write(run.SHA256[:])
+	return sum.Sum(nil)
 }
 
 // joined is a head and a run one after the other.
@@ -89,6 +104,22 @@ func (j joined) ReadAt(p []byte, off int64) (int, error) {
 	return n + more, err
 }
 
+// WriteTo implements io.WriterTo.
+func (r *Rest) WriteTo(w io.Writer) (int64, error) {
+	if at, err := r.Seek(0, io.SeekCurrent); err != nil || at > 0 {
+		return io.Copy(w, struct{ io.Reader }{r.SectionReader})
+	}
+	if _, err := r.Seek(0, io.SeekEnd); err != nil {
+		return 0, err
+	}
+	n, err := w.Write(r.head)
+	if err != nil {
+		return int64(n), err
+	}
+	more, err := r.run.WriteTo(w)
+	return int64(n) + more, err
+}
+
 // ReadRest reads what AtRest made, size bytes. Anything else is ErrDamaged; an
 // error of r or of the spool is neither. Nothing of r is believed before all
 // of it was read and verified.
@@ -104,16 +135,15 @@ func ReadRest(r io.Reader, size int64, at ID, dir string, memory *spool.Budget) 
 	if string(fixed[:len(restMagic)]) != restMagic || !bytes.Equal(fixed[len(restMagic):len(restMagic)+sha256.Size], at[:]) {
 		return nil, fmt.Errorf("%w: its head is that of something else", ErrDamaged)
 	}
-	sum := sha256.New()
-	s, err := decode(io.TeeReader(in, sum), size-int64(restHead), dir, memory)
+	d, err := decode(in, size-int64(restHead), dir, memory)
 	if err != nil {
 		return nil, in.blame(err)
 	}
-	if !bytes.Equal(sum.Sum(nil), fixed[len(restMagic)+sha256.Size:]) {
-		s.Run.Close()
+	if !bytes.Equal(restSum(d.head, d.summary), fixed[len(restMagic)+sha256.Size:]) {
+		d.slice.Run.Close()
 		return nil, fmt.Errorf("%w: it hashes to something else", ErrDamaged)
 	}
-	return s, nil
+	return d.slice, nil
 }
 
 // source remembers whether reading failed.

@@ -11,11 +11,13 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 
 	"pgregory.net/rapid"
 
+	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/scan"
@@ -34,10 +36,22 @@ func atRest(t rapid.TB, s *Slice, at ID) []byte {
 	if err != nil || int64(len(b)) != body.Size() {
 		t.Fatalf("read %d of %d bytes: %v", len(b), body.Size(), err)
 	}
+	for _, from := range []int64{0, 1, int64(len(b)) - 1} {
+		if _, err := body.Seek(from, io.SeekStart); err != nil {
+			t.Fatal(err)
+		}
+		var written bytes.Buffer
+		if n, err := body.WriteTo(&written); err != nil || n != int64(written.Len()) || !bytes.Equal(written.Bytes(), b[from:]) {
+			t.Fatalf("wrote %d of %d bytes from %d: %v", n, len(b), from, err)
+		}
+		if n, err := body.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+			t.Fatalf("%d bytes are left, %v", n, err)
+		}
+	}
 	return b
 }
 
-func smallSlice(t *testing.T) (*Slice, ID) {
+func smallSlice(t testing.TB) (*Slice, ID) {
 	t.Helper()
 	x := &texts{bodies: map[string]string{"0": `{"k":"x","n":1,"s":"a"}` + "\n" + `{"k":"y","n":2.5,"s":"b"}` + "\n"}}
 	b := x.slicer(t, scan.NDJSON, scan.Fail)
@@ -122,6 +136,7 @@ func TestSliceAtRestIsTheSlice(t *testing.T) {
 			rt.Fatal("it does not serve")
 		}
 		built.Run, got.Run, built.Rejects, built.Told = nil, nil, nil, true
+		got.opened.Store(nil) // by check
 		if !reflect.DeepEqual(built, got) {
 			rt.Fatalf("built %+v\ngot   %+v", built, got)
 		}
@@ -228,6 +243,8 @@ func TestCodecVersion(t *testing.T) {
 func FuzzReadRest(f *testing.F) {
 	f.Add([]byte(restMagic))
 	f.Add([]byte(encodedMagic + "\x02\x00\x00\x00{}"))
+	s, at := smallSlice(f)
+	f.Add(atRest(f, s, at)[restHead:])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if s, err := Decode(bytes.NewReader(b), int64(len(b)), "", nil); err == nil {
 			var out bytes.Buffer
@@ -237,8 +254,11 @@ func FuzzReadRest(f *testing.F) {
 		}
 		var at ID
 		sealed := append([]byte(restMagic), at[:]...)
-		sum := sha256.Sum256(b)
-		sealed = append(append(sealed, sum[:]...), b...)
+		sum := make([]byte, sha256.Size)
+		if d, err := decode(&source{r: bytes.NewReader(b)}, int64(len(b)), "", nil); err == nil {
+			sum = restSum(d.head, d.summary)
+		}
+		sealed = append(append(sealed, sum...), b...)
 		s, err := ReadRest(bytes.NewReader(sealed), int64(len(sealed)), at, "", nil)
 		if (err == nil) != (s != nil) || err != nil && !errors.Is(err, ErrDamaged) {
 			t.Fatalf("%v, want a slice or damage", err)
@@ -247,4 +267,48 @@ func FuzzReadRest(f *testing.F) {
 			_ = SameTypes(s.Built, s.Built)
 		}
 	})
+}
+
+// TestARunIsOpenedOnce: at one shape, by however many at a time.
+func TestARunIsOpenedOnce(t *testing.T) {
+	x := &texts{bodies: map[string]string{"0": `{"k":"x","n":1,"s":"a"}` + "\n"}}
+	b := x.slicer(t, scan.NDJSON, scan.Fail)
+	s, err := b.Build(t.Context(), x.input(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func() *table.Run {
+		bound, err := b.Program.Bind(s.Built)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := s.Open(bound.Shape())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run
+	}
+	first := open()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if open() != first {
+				t.Error("it was opened again")
+			}
+		})
+	}
+	all.Wait()
+	other := slices.Clone(s.Built)
+	for i, c := range b.Program.Columns() {
+		if c.Path == "n" {
+			other[i] = column.Of(column.Float64)
+		}
+	}
+	bound, err := b.Program.Bind(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Open(bound.Shape()); err == nil {
+		t.Error("it was opened at other types")
+	}
 }

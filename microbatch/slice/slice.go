@@ -21,12 +21,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/scan"
 	"github.com/deltad/deltad/microbatch/spool"
+	"github.com/deltad/deltad/microbatch/table"
 	"github.com/deltad/deltad/partition"
 )
 
@@ -59,6 +61,28 @@ type Slice struct {
 	// Told says that a published run has written Rejects. It belongs to the
 	// pipeline's goroutine; everything else here never changes.
 	Told bool
+
+	opened atomic.Pointer[opened]
+}
+
+// opened is a run that was opened, and the shape it was opened at.
+type opened struct {
+	shape table.Shape
+	run   *table.Run
+}
+
+// Open opens the slice's run, and keeps it for whoever opens it at that shape
+// again. It is safe for concurrent use.
+func (slice *Slice) Open(shape table.Shape) (*table.Run, error) {
+	if o := slice.opened.Load(); o != nil && o.shape.Same(shape) {
+		return o.run, nil
+	}
+	run, err := table.Open(slice.Run, slice.Run.Size(), shape)
+	if err != nil {
+		return nil, err
+	}
+	slice.opened.Store(&opened{shape, run})
+	return run, nil
 }
 
 // ReadObject is an object that was read, its number of rows, and the types of

@@ -32,6 +32,7 @@ package table
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
@@ -44,6 +45,12 @@ import (
 type Shape struct {
 	Keys []column.Field
 	Fns  []combine.Fn
+}
+
+// Same says whether runs of the two shapes are of one kind.
+func (s Shape) Same(other Shape) bool {
+	return slices.EqualFunc(s.Keys, other.Keys, func(a, b column.Field) bool { return a.Name == b.Name && keyRepr(a.Type) == keyRepr(b.Type) }) &&
+		slices.EqualFunc(s.Fns, other.Fns, func(a, b combine.Fn) bool { return a.TypeID() == b.TypeID() })
 }
 
 // Table holds accumulators by key. It is not safe for concurrent use.
