@@ -130,6 +130,7 @@ func (p *Pipeline) distrust(d doubt) {
 	}
 	p.bases = nil
 	p.digests.forget()
+	p.frames.Forget()
 	p.rows.forget()
 	p.rolling.Drop()
 }

@@ -79,7 +79,10 @@ type paneWriter struct {
 func (p *Pipeline) paneWriter(ctx context.Context, bound *index.Bound, m *sink.Manifest, put datafile.Put, layered bool) (*paneWriter, error) {
 	w := &paneWriter{}
 	var err error
+	var frames *parquet.Frames // what is written to compare is made from nothing
 	if layered {
+		frames = p.frames
+		frames.Turn()
 		w.layering, err = p.layering(bound, m, func(rows layers.Rows) error { return w.layer(ctx, rows) })
 	}
 	key := parquet.KeyFields(bound.Schema())
@@ -90,7 +93,7 @@ func (p *Pipeline) paneWriter(ctx context.Context, bound *index.Bound, m *sink.M
 		files  *[]sink.File
 	}{{&w.docs, "part", bound.Schema(), &m.Files}, {&w.tombstones, "tombstones", key, &m.Tombstones}, {&w.left, "left", key, &m.Left}} {
 		if err == nil {
-			*f.to, err = p.writer(f.name, f.fields, put, f.files)
+			*f.to, err = p.writer(f.name, f.fields, put, f.files, frames)
 		}
 	}
 	if err != nil {

@@ -46,6 +46,7 @@ import (
 	"github.com/deltad/deltad/microbatch/window"
 	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
+	"github.com/deltad/deltad/sink/parquet"
 	"github.com/deltad/deltad/watermark"
 )
 
@@ -126,8 +127,10 @@ type Settings struct {
 	// TableBytes bounds the table of one slice being built, of which there are
 	// up to Workers at a time; 0 is no bound.
 	TableBytes int64
-	// WindowBytes bounds the accumulators of the window that stay in memory
-	// between runs; a window that needs more is folded anew by every run.
+	// WindowBytes bounds what stays in memory between runs: the accumulators of
+	// the window, where they need more it is folded anew by every run; its
+	// documents, where there is room for them; and in frameShare of it the
+	// compressed pages of the pane.
 	WindowBytes int64
 	// NoCache reads everything anew in every run, and keeps nothing.
 	NoCache bool
@@ -175,6 +178,7 @@ type Pipeline struct {
 	doubt     doubt
 	collector *sink.Collector
 	digests   digests
+	frames    *parquet.Frames // nil where nothing is kept
 	rows      rowLog
 	types     []column.Type // those of the last run
 	late      lateZone
@@ -199,7 +203,7 @@ func New(set Settings) *Pipeline {
 	if set.Busy == nil {
 		set.Busy = func() func() { return func() {} }
 	}
-	hasher := window.NewHasher()
+	hasher, frames := window.NewHasher(), set.WindowBytes/frameShare
 	p := &Pipeline{
 		set:     set,
 		digests: digests{hasher: hasher},
@@ -208,15 +212,21 @@ func New(set Settings) *Pipeline {
 			Dir: set.TempDir, Memory: set.Memory, TableBytes: set.TableBytes, Reuse: &slice.Reuse{},
 		},
 		rolling: window.NewRolling(window.RollingOptions{
-			Budget: set.WindowBytes, Granule: set.Calendar.Granularity(), Dir: set.TempDir, Memory: set.Memory, Hasher: hasher,
+			Budget: set.WindowBytes - frames, Granule: set.Calendar.Granularity(), Dir: set.TempDir, Memory: set.Memory, Hasher: hasher,
 		}),
 		rows:      rowLog{hasher: layers.NewHasher()},
 		poke:      make(chan struct{}, 1),
 		collector: sink.NewCollector(set.Sink),
 	}
+	if !set.NoCache {
+		p.frames = parquet.NewFrames(frames)
+	}
 	p.newShelf()
 	return p
 }
+
+// frameShare is which part of the window's memory is for compressed pages.
+const frameShare = 16
 
 // Outcome is how a step ended.
 type Outcome string

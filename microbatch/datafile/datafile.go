@@ -29,6 +29,8 @@ type Options struct {
 	// Dir and Memory are those of the spools.
 	Dir    string
 	Memory *spool.Budget
+	// Frames keeps compressed pages; nil keeps none.
+	Frames *parquet.Frames
 	// Workers is how many columns are encoded at a time.
 	Workers int
 	Put     Put
@@ -40,7 +42,7 @@ type Options struct {
 // NewWriter returns a writer of files of one kind.
 func NewWriter(o Options) (*parquet.Writer, error) {
 	return parquet.NewWriter(parquet.Options{
-		Fields: o.Fields, Name: o.Name, Workers: o.Workers,
+		Fields: o.Fields, Name: o.Name, Frames: o.Frames, Workers: o.Workers,
 		Spool: func() parquet.Spool { return waiting{spool.NewSmall(o.Dir, o.Memory, memory)} },
 		Put: func(ctx context.Context, part parquet.Part, body io.ReadSeeker) error {
 			key, err := o.Put(ctx, part.Name, body, part.SHA256)

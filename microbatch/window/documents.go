@@ -79,6 +79,22 @@ func (d *documents) keep(groups []uint32, docs *column.Batch, hashes []Hash, sto
 	return nil
 }
 
+// stale returns a group whose kept document nothing touched and which is yet
+// another one than was extracted.
+func (d *documents) stale(groups []uint32, hashes []Hash, stones []uint32) (uint32, bool) {
+	for i, g := range groups {
+		if d.clean[g] && (d.stone[g] || len(hashes) > 0 && d.hashes[g] != hashes[i]) {
+			return g, true
+		}
+	}
+	for _, g := range stones {
+		if d.clean[g] && !d.stone[g] {
+			return g, true
+		}
+	}
+	return 0, false
+}
+
 // append adds the documents of groups to out, and the keys of stones.
 func (d *documents) append(out *Documents, groups, stones []uint32) error {
 	for i, c := range d.columns {

@@ -2,6 +2,7 @@ package window_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -206,5 +207,39 @@ func TestKeptTextsAreGivenBack(t *testing.T) {
 	fold(anew, 59)
 	if least := anew.DocumentBytes(); least == 0 || most > 3*least || rolled < 30 {
 		t.Errorf("documents took up to %d bytes, %d at first, in %d folds", most, least, rolled)
+	}
+}
+
+// TestStaleDocumentsAreNoticed: of the keys that the canary looks at, kept
+// documents are held to the accumulators, and a fold after begins anew.
+func TestStaleDocumentsAreNoticed(t *testing.T) {
+	bound := shapes(t)
+	var sources []window.Source
+	for at := range 14 {
+		n := 2000
+		if at > 11 {
+			n = 3
+		}
+		sources = append(sources, window.Source{ID: fmt.Sprint(at), Start: minute(at), Run: random(t, bound, minute(at), int64(at), n, 2000), All: true, Windowed: true})
+	}
+	for _, stones := range []bool{false, true} {
+		r := window.NewRolling(window.RollingOptions{Budget: 1 << 30, Granule: time.Minute, Hasher: window.NewHasher()})
+		fold := func(n int) error {
+			_, err := r.Fold(nil, bound, sources[:n], nil, minute(12), window.NewSampler("run"), func(window.Documents) error { return nil })
+			return err
+		}
+		for n := 12; n <= 13; n++ {
+			if err := fold(n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.Forge(stones)
+		if err := fold(14); !errors.Is(err, window.ErrUnreadable) {
+			t.Errorf("stones %t: got %v, want %v", stones, err, window.ErrUnreadable)
+		}
+		r.Drop()
+		if err := fold(14); err != nil {
+			t.Error(err)
+		}
 	}
 }

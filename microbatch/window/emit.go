@@ -1,6 +1,8 @@
 package window
 
 import (
+	"fmt"
+
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/index"
 )
@@ -20,13 +22,15 @@ type emitter struct {
 	fresh Documents
 	out   Documents
 
-	touched []uint32 // groups of the block that are to be extracted
+	proofs  []uint32 // groups of the block that are extracted to see that what is kept is that
+	touched []uint32 // and all that are to be extracted
 	docs    []uint32 // those that are documents
 	stones  []uint32 // and those that are tombstones
 }
 
 // emit hands the documents over in key order. It extracts those that were
-// touched since it last did.
+// touched since it last did, and those that the sampler takes: the canary
+// compares accumulators, and what is kept must be what they make.
 func (r *Rolling) emit(bound *index.Bound, base *Base, sampler *Sampler, emit func(Documents) error) error {
 	e, err := r.newEmitter(bound, base)
 	if err != nil {
@@ -42,6 +46,7 @@ func (r *Rolling) emit(bound *index.Bound, base *Base, sampler *Sampler, emit fu
 				one[0] = g
 				e.sampled.show(one)
 				sampler.keep(key, e.sampled.columns, 0)
+				e.proofs = append(e.proofs, g)
 			}
 		}
 		if err := e.block(groups); err != nil {
@@ -94,27 +99,24 @@ func (e *emitter) block(groups []uint32) error {
 	e.out.Docs.Reset()
 	e.out.Tombstones.Reset()
 	e.out.Keys, e.out.Hashes = e.out.Keys[:0], e.out.Hashes[:0]
+	proofs := e.proofs
+	e.proofs = e.proofs[:0]
 	if !e.keeps {
 		return e.extract(groups, &e.out)
 	}
 	d := &e.r.documents
 	e.touched = e.touched[:0]
 	for _, g := range groups {
-		if !d.clean[g] {
+		proof := len(proofs) > 0 && proofs[0] == g
+		if proof {
+			proofs = proofs[1:]
+		}
+		if proof || !d.clean[g] {
 			e.touched = append(e.touched, g)
 		}
 	}
-	if len(e.touched) > 0 {
-		e.fresh.Docs.Reset()
-		e.fresh.Tombstones.Reset()
-		e.fresh.Keys, e.fresh.Hashes = e.fresh.Keys[:0], e.fresh.Hashes[:0]
-		if err := e.extract(e.touched, &e.fresh); err != nil {
-			return err
-		}
-		e.split(e.touched)
-		if err := d.keep(e.docs, e.fresh.Docs, e.fresh.Hashes, e.stones, e.fresh.Tombstones); err != nil {
-			return err
-		}
+	if err := e.renew(); err != nil {
+		return err
 	}
 	e.docs, e.stones = e.docs[:0], e.stones[:0]
 	for _, g := range groups {
@@ -133,6 +135,25 @@ func (e *emitter) block(groups []uint32) error {
 	}
 	e.within()
 	return nil
+}
+
+// renew extracts the groups that were touched and keeps what they make.
+func (e *emitter) renew() error {
+	if len(e.touched) == 0 {
+		return nil
+	}
+	d := &e.r.documents
+	e.fresh.Docs.Reset()
+	e.fresh.Tombstones.Reset()
+	e.fresh.Keys, e.fresh.Hashes = e.fresh.Keys[:0], e.fresh.Hashes[:0]
+	if err := e.extract(e.touched, &e.fresh); err != nil {
+		return err
+	}
+	e.split(e.touched)
+	if g, ok := d.stale(e.docs, e.fresh.Hashes, e.stones); ok {
+		return fmt.Errorf("%w: what was kept of the document of key %x is not what its accumulators make", ErrUnreadable, e.r.keys.Bytes(g))
+	}
+	return d.keep(e.docs, e.fresh.Docs, e.fresh.Hashes, e.stones, e.fresh.Tombstones)
 }
 
 // split parts groups that were extracted into documents and tombstones.

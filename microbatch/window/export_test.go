@@ -38,3 +38,14 @@ func (r *Rolling) Bring(bound *index.Bound, sources []Source, n time.Time) (Roll
 	did, _, err := r.bring(func() error { return nil }, bound, now, rows, nil)
 	return did, err
 }
+
+// Forge makes the kept documents others than they were, or tombstones.
+func (r *Rolling) Forge(stones bool) {
+	for g := range r.documents.hashes {
+		if stones {
+			r.documents.stone[g] = !r.documents.stone[g]
+		} else {
+			r.documents.hashes[g][1]++
+		}
+	}
+}

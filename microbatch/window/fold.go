@@ -43,7 +43,8 @@ type Base struct {
 }
 
 // ErrUnreadable is an accumulator of a slice or a base that cannot be read or
-// merged, although it was written to be.
+// merged, although it was written to be, or a document that is kept and is not
+// that of its accumulators.
 var ErrUnreadable = errors.New("merge slices")
 
 // Documents are what a fold emits, in key order: documents and the keys of

@@ -63,7 +63,42 @@ var benchmarkColumns = []struct {
 		}
 		v.EndList()
 	}},
+	{column.Field{Name: "updates", Type: column.Of(column.Int64)}, func(v *column.Vector, r *rand.Rand, _ int) { v.AppendInt(records(r)) }},
+	{column.Field{Name: "all_clicks", Type: column.Of(column.Int64)}, func(v *column.Vector, r *rand.Rand, _ int) {
+		n := int64(0)
+		for range records(r) {
+			n += r.Int64N(4)
+		}
+		v.AppendInt(n)
+	}},
+	{column.Field{Name: "revenue", Type: column.Of(column.Float64)}, func(v *column.Vector, r *rand.Rand, _ int) {
+		x := 0.0
+		for range records(r) {
+			x += float64(r.IntN(500_000)) / 100
+		}
+		v.AppendFloat(x)
+	}},
+	{column.Field{Name: "all_cost", Type: column.DecimalOf(38, 4)}, func(v *column.Vector, r *rand.Rand, _ int) {
+		n := int64(0)
+		for range records(r) {
+			n += r.Int64N(90_000)
+		}
+		v.AppendDecimal(column.Int128From(n))
+	}},
+	{column.Field{Name: "min_price", Type: column.Of(column.Float64)}, func(v *column.Vector, r *rand.Rand, _ int) {
+		x := 5000.0
+		for range records(r) {
+			x = min(x, float64(r.IntN(500_000))/100)
+		}
+		v.AppendFloat(x)
+	}},
+	{column.Field{Name: "offer", Type: column.Of(column.String)}, func(v *column.Vector, r *rand.Rand, _ int) {
+		v.AppendString(fmt.Sprintf("Offer %d of item %d: now with %d %% off", r.IntN(40), 1+r.IntN(220_000), r.IntN(100)))
+	}},
 }
+
+// records is how many of an hour a key has: few have most.
+func records(r *rand.Rand) int64 { return 1 + int64(20/(0.001+r.Float64())) + r.Int64N(10) }
 
 // skewed is small most of the time, as counts are.
 func skewed(r *rand.Rand, most int64) int64 { return 1 + r.Int64N(1+r.Int64N(1+r.Int64N(most))) }
@@ -106,6 +141,7 @@ func BenchmarkWrite(b *testing.B) {
 		{"numbers", []string{"item_id", "count", "clicks", "cost", "rate", "low", "price", "seen"}},
 		{"text", []string{"item_key", "count", "clicks", "cost", "rate", "price", "status", "title"}},
 		{"ads", []string{"item_id", "count", "clicks", "cost", "spend", "lowest", "title"}},
+		{"tick", []string{"item_id", "updates", "all_clicks", "revenue", "all_cost", "min_price", "lowest", "offer"}},
 		{"lists", []string{"item_id", "count", "tags", "ads"}},
 		{"int_key", []string{"item_id"}},
 		{"string_key", []string{"item_key"}},
@@ -146,5 +182,57 @@ func BenchmarkWrite(b *testing.B) {
 			b.ReportMetric(float64(processor(b)-before)/float64(b.N)/benchmarkRows, "cpu-ns/doc")
 			b.ReportMetric(float64(size)/benchmarkRows, "bytes/doc")
 		})
+	}
+}
+
+// BenchmarkWriteAgain writes a pane over and over, where every document is
+// another each time, where one in a hundred has other numbers, and where those
+// are next to each other, with pages kept and without.
+func BenchmarkWriteAgain(b *testing.B) {
+	fields, batch := benchmarkBatch("item_key", "price", "clicks", "seen", "status", "offer")
+	texts, numbers := batch.Columns[5].Strings, batch.Columns[2].Ints
+	for _, c := range []struct {
+		name    string
+		touched func(i, n int) bool
+		texts   bool
+	}{
+		{"all", func(int, int) bool { return true }, true},
+		{"hundredth_numbers", func(i, n int) bool { return (i+n)%100 == 0 }, false},
+		{"hundredth_together", func(i, n int) bool { return i/2000 == n%100 }, true},
+	} {
+		for _, kept := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%s/kept=%t", c.name, kept), func(b *testing.B) {
+				var frames *Frames
+				if kept {
+					frames = NewFrames(64 << 20)
+				}
+				spent, n := int64(0), 0
+				for b.Loop() {
+					n++
+					for i := range numbers {
+						if c.touched(i, n) {
+							if numbers[i]++; c.texts {
+								texts[i] = texts[i][:len(texts[i])-1] + string(rune('a'+n%26))
+							}
+						}
+					}
+					before := processor(b)
+					frames.Turn()
+					w, err := NewWriter(Options{Fields: fields, Name: "part", Frames: frames, Put: func(context.Context, Part, io.ReadSeeker) error { return nil }})
+					if err != nil {
+						b.Fatal(err)
+					}
+					if err := w.Write(b.Context(), batch); err != nil {
+						b.Fatal(err)
+					}
+					if _, err := w.Close(b.Context()); err != nil {
+						b.Fatal(err)
+					}
+					spent += processor(b) - before
+				}
+				b.ReportMetric(float64(spent)/float64(b.N)/benchmarkRows, "cpu-ns/doc")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
 	}
 }

@@ -41,7 +41,7 @@ func (w *Writer) hire() error {
 	}
 	w.order = slices.Clone(w.leaves)
 	for range max(1, min(w.o.Workers, len(w.leaves))) {
-		p, err := newPager()
+		p, err := newPager(w.o.Frames)
 		if err != nil {
 			return err
 		}

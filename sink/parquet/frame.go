@@ -34,8 +34,7 @@ func (p *pager) compress(l *leaf, body []byte, levels int, encoding format.Encod
 			return out
 		}
 	}
-	l.labour = len(body)
-	p.packed = p.zstd.EncodeAll(body, p.packed[:0])
+	p.squeeze(l, body, encoding)
 	if fractions && values > 0 && l.chunk.squeeze == undecided {
 		l.chunk.squeeze = squeezing
 		if len(p.packed) > values/squeezeGain {
@@ -43,6 +42,23 @@ func (p *pager) compress(l *leaf, body []byte, levels int, encoding format.Encod
 		}
 	}
 	return p.packed
+}
+
+// squeeze compresses the page, or takes the bytes that it was compressed to before.
+func (p *pager) squeeze(l *leaf, body []byte, encoding format.Encoding) {
+	if !p.frames.keeps(body, encoding) {
+		l.labour = len(body)
+		p.packed = p.zstd.EncodeAll(body, p.packed[:0])
+		return
+	}
+	k := p.frames.key(body)
+	if packed, ok := p.frames.get(k); ok {
+		p.packed = append(p.packed[:0], packed...)
+		return
+	}
+	l.labour = len(body)
+	p.packed = p.zstd.EncodeAll(body, p.packed[:0])
+	p.frames.put(k, p.packed)
 }
 
 // The parts of a frame of zstd (RFC 8878) that are made here.

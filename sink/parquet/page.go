@@ -14,12 +14,13 @@ import (
 )
 
 // pager makes pages out of the values of leaves. It is the room and the tools that this takes, for one goroutine, and nothing that it
-// keeps from one page to the next shows in the bytes.
+// keeps from one page to the next shows in the bytes, nor does what frames keep.
 type pager struct {
 	zstd    *zstd.Encoder
-	body    []byte // levels and values
-	packed  []byte // body, compressed
-	scratch []byte // what an encoder of the library made
+	frames  *Frames // nil for none
+	body    []byte  // levels and values
+	packed  []byte  // body, compressed
+	scratch []byte  // what an encoder of the library made
 	counts  []int32
 }
 
@@ -29,14 +30,14 @@ const maxPage = 1 << 30
 // pageWindow is how far back the compressor looks: most pages are shorter.
 const pageWindow = 512 << 10
 
-func newPager() (*pager, error) {
+func newPager(frames *Frames) (*pager, error) {
 	// No checksum in the frames: the pages have theirs.
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithZeroFrames(true),
 		zstd.WithEncoderCRC(false), zstd.WithWindowSize(pageWindow), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return nil, fmt.Errorf("make compressor: %w", err)
 	}
-	return &pager{zstd: z}, nil
+	return &pager{zstd: z, frames: frames}, nil
 }
 
 // page ends the leaf's page: it goes to the leaf's chunk, and the leaf is empty.

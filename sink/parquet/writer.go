@@ -42,6 +42,8 @@ type Options struct {
 	Put func(ctx context.Context, p Part, body io.ReadSeeker) error
 	// Spool returns where a file's bytes wait for Put; nil keeps them in memory, all of a file at a time.
 	Spool func() Spool
+	// Frames keeps compressed pages for the files that another Writer writes next; nil keeps none. The bytes are the same.
+	Frames *Frames
 	// Workers is how many columns are encoded at a time; 0 and 1 are one after the other. The bytes are the same.
 	Workers int
 }
