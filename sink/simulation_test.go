@@ -198,9 +198,15 @@ func (s *simulation) leader(script []int, mark byte) func(st store.Store) error 
 	}
 }
 
+// actions are what a leader may do; from there on the same again, in layers.
+const actions = 9
+
 func (s *simulation) act(ctx context.Context, out *sink.Sink, c *sink.Collector, me sink.Owner, h sink.Head, action int) (sink.Head, error) {
 	run := s.runs()
-	pane := sinktest.Pane{RunID: run, Documents: map[string]int64{run: 1}, From: sinktest.Hour(-100), SupportUntil: s.clock.Add(time.Hour)}
+	pane := sinktest.Pane{RunID: run, Documents: map[string]int64{"same": 1, run: 1}, From: sinktest.Hour(-100), SupportUntil: s.clock.Add(time.Hour)}
+	if action >= actions { // as a layer over what is there
+		action, pane.Below = action-actions, s.mem
+	}
 	next := 1
 	if h.Progress != nil {
 		next = int(h.Progress.Sub(sinktest.Hour(0))/time.Hour) + 1
@@ -312,7 +318,7 @@ func (s *simulation) step() bool {
 		s.leaders++
 		script := make([]int, 3+s.rand.IntN(10))
 		for i := range script {
-			script[i] = s.rand.IntN(9)
+			script[i] = s.rand.IntN(2 * actions)
 		}
 		s.log("leader %d takes the lease, %v", s.leaders, script)
 		s.start(fmt.Sprint("leader ", s.leaders), true, s.leader(script, byte(s.leaders)))

@@ -104,8 +104,9 @@ func (v *verified) Read(p []byte) (int, error) {
 
 func (v *verified) Close() error { return v.body.Close() }
 
-// Present is ErrCondemned unless everything m lists is there with its size: data files, and for a generation its private files. It lists
-// prefixes, a request for each thousand objects, and reads nothing. A promotion or a rollback asks it, after CURRENT was read, of what it
+// Present is ErrCondemned unless everything m lists is there with its size: data files, for a generation its private files, and the slices of
+// objects that were not read: the data of a pane that is not kept may still be there below the layers of one that is, but its slices are not.
+// It lists prefixes, a request for each thousand objects, and reads nothing. A promotion or a rollback asks it, after CURRENT was read, of what it
 // goes to: what is condemned later than that makes its change of CURRENT fail.
 func (s *Sink) Present(ctx context.Context, m Manifest) error {
 	want := map[string]int64{}
@@ -113,10 +114,8 @@ func (s *Sink) Present(ctx context.Context, m Manifest) error {
 	for _, f := range m.DataFiles() {
 		want[f.Key] = f.Bytes
 	}
-	if m.Full != nil {
-		for _, f := range m.StateFiles() {
-			want[f.Key] = f.Bytes
-		}
+	for _, f := range m.StateFiles() {
+		want[f.Key] = f.Bytes
 	}
 	for key := range want {
 		prefixes[key[:strings.LastIndexByte(key, '/')+1]] = true
