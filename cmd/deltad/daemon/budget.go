@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/deltad/deltad/cmd/deltad/cgroup"
 	"github.com/deltad/deltad/configs"
 	"github.com/deltad/deltad/microbatch/scan"
 	"github.com/deltad/deltad/microbatch/spool"
@@ -19,7 +20,7 @@ func Memory(c *configs.Config) int64 {
 	if c.Limits.Memory > 0 {
 		return int64(c.Limits.Memory)
 	}
-	if n, ok := cgroupMemory(os.DirFS("/")); ok {
+	if n, ok := cgroup.Memory(os.DirFS("/")); ok {
 		return n / 10 * 8
 	}
 	return fallbackMemory

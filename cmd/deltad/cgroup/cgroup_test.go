@@ -1,11 +1,11 @@
-package daemon
+package cgroup
 
 import (
 	"testing"
 	"testing/fstest"
 )
 
-func TestCgroupMemory(t *testing.T) {
+func TestMemory(t *testing.T) {
 	t.Parallel()
 	const mib, unlimited = "1048576", "9223372036854771712"
 	cases := []struct {
@@ -61,7 +61,7 @@ func TestCgroupMemory(t *testing.T) {
 			for name, text := range c.files {
 				root[name] = &fstest.MapFile{Data: []byte(text)}
 			}
-			got, ok := cgroupMemory(root)
+			got, ok := Memory(root)
 			if ok != (c.want > 0) || ok && got != c.want {
 				t.Errorf("%d, %t; want %d", got, ok, c.want)
 			}
@@ -69,9 +69,9 @@ func TestCgroupMemory(t *testing.T) {
 	}
 }
 
-// FuzzCgroupMemory: whatever the kernel's files say, a limit is positive and
+// FuzzMemory: whatever the kernel's files say, a limit is positive and
 // nothing is read outside of the mounts.
-func FuzzCgroupMemory(f *testing.F) {
+func FuzzMemory(f *testing.F) {
 	f.Add("0::/a/b\n", "max\n")
 	f.Add("4:memory:/../a\n0::/\n", "1048576\n")
 	f.Fuzz(func(t *testing.T, groups, limit string) {
@@ -79,7 +79,7 @@ func FuzzCgroupMemory(f *testing.F) {
 			"proc/self/cgroup":         {Data: []byte(groups)},
 			"sys/fs/cgroup/memory.max": {Data: []byte(limit)},
 		}
-		if n, ok := cgroupMemory(root); ok && n <= 0 {
+		if n, ok := Memory(root); ok && n <= 0 {
 			t.Errorf("a limit of %d", n)
 		}
 	})

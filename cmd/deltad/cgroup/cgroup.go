@@ -1,4 +1,7 @@
-package daemon
+// Package cgroup reads what memory the machine's administrator allows the
+// process. It decides nothing and fails at nothing: files that are not there or
+// make no sense limit nothing.
+package cgroup
 
 import (
 	"io/fs"
@@ -17,7 +20,7 @@ const (
 	noLimit                  int64 = 1 << 50 // v1 says "none" by a number beyond any machine
 )
 
-// cgroupMemory is the memory that the process's cgroup allows: the smallest
+// Memory is the memory that the process's cgroup allows: the smallest
 // limit of the group it is in and of every group above, since each of them
 // binds. root is the root of the file system. ok is false where nothing limits
 // it, where there are no cgroups, and where they cannot be read.
@@ -27,7 +30,7 @@ const (
 // container whose membership names the path on the host, which is not there,
 // what is mounted as the root is the container's own group, and the walk ends
 // at it.
-func cgroupMemory(root fs.FS) (limit int64, ok bool) {
+func Memory(root fs.FS) (limit int64, ok bool) {
 	text, err := fs.ReadFile(root, membership)
 	if err != nil {
 		text = nil // the roots are looked at even so
