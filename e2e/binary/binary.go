@@ -1,13 +1,15 @@
 // Package binary gives integration tests the real deltad: it builds what a
-// package's tests run, once for the test process and with the go command's
-// own build cache, and starts it.
+// package's tests run, once for all packages while the source is the same, and
+// starts it.
 //
 // What it promises:
 //
 //  1. The source is that of the checkout the test runs in, whatever its
 //     folder within it.
-//  2. Nothing is left behind: binaries are in a temporary directory that is
-//     removed when the tests have ended, and a process ends with its test.
+//  2. Nothing is left behind but .cache/tests of the checkout, which has the
+//     binaries for the next package: tests run copies of their own, in a
+//     temporary directory that is removed when they have ended, and a process
+//     ends with its test.
 //  3. What is missing (a server, a compiler) fails the package, saying what;
 //     nothing is skipped.
 package binary
@@ -23,6 +25,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/deltad/deltad/e2e/servers"
@@ -113,12 +116,47 @@ func (r Rig) build(ctx context.Context, dir string) error {
 	return nil
 }
 
-// into builds deltad to a path.
-func (b Build) into(ctx context.Context, path string) error {
+// into puts deltad, built, at a path.
+func (b Build) into(ctx context.Context, path string) (err error) {
 	root, err := Root()
 	if err != nil {
 		return err
 	}
+	dir := filepath.Join(root, ".cache", "tests")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	kept := filepath.Join(dir, fmt.Sprintf("deltad-%s-%s", b.Tags, b.Version))
+	lock, err := os.OpenFile(kept+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }() // which unlocks
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	if err := b.build(ctx, root, kept); err != nil {
+		return err
+	}
+	return replicate(kept, path)
+}
+
+// replicate makes a link, or a copy where another file system is the target.
+// The go command replaces a binary and never writes into it.
+func replicate(from, to string) error {
+	if os.Link(from, to) == nil {
+		return nil
+	}
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o700) //nolint:gosec // it is a program
+}
+
+// build builds deltad to a path. The go command leaves what is there alone if
+// it was built from the same source.
+func (b Build) build(ctx context.Context, root, path string) error {
 	args := []string{"build", "-buildvcs=false", "-tags", b.Tags}
 	if b.Version != "" {
 		args = append(args, "-ldflags", "-X "+module+"/cmd/deltad/app.Version="+b.Version)

@@ -68,3 +68,31 @@ func TestProcess(t *testing.T) {
 		t.Errorf("exit code %d of one that was killed, want -1", code)
 	}
 }
+
+// TestPackagesShareABuild: a second process links nothing, and what it gets
+// stays as it is when the source changes under the first.
+func TestPackagesShareABuild(t *testing.T) {
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, kept := Build{}, filepath.Join(root, ".cache", "tests", "deltad--")
+	var built []os.FileInfo
+	for i := range 2 {
+		path := filepath.Join(t.TempDir(), "deltad")
+		if err := b.into(t.Context(), path); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(path, "version").Output(); err != nil || len(out) == 0 {
+			t.Errorf("build %d says %q, %v", i, out, err)
+		}
+		info, err := os.Stat(kept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		built = append(built, info)
+	}
+	if !os.SameFile(built[0], built[1]) {
+		t.Error("the second process linked again")
+	}
+}
