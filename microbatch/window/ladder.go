@@ -19,16 +19,22 @@ import (
 // that did, and where the ladder is used up the key is folded anew.
 type ladder struct {
 	order   order
-	at      []rung // by group, rungs each
-	n       []uint8
-	cut     []bool // by group: something that did not fit is left, worse than the last rung
-	arena   []byte // accumulators that no rung has room for
+	chunks  [][]rung // of chunkGroups groups, rungs each
+	n       []uint8  // by group
+	cut     []bool   // by group: something that did not fit is left, worse than the last rung
+	arena   []byte   // accumulators that no rung has room for
 	dead    int
 	room    [short]byte // scratch: a short accumulator
 	touched uint64      // of no meaning: what is read must be used
 }
 
 const rungs = 4
+
+// Rungs grow by chunks, so that they never move.
+const (
+	chunkBits   = 9
+	chunkGroups = 1 << chunkBits
+)
 
 // order is which of two accumulators a fn keeps.
 type order struct {
@@ -96,14 +102,26 @@ func wordOf(b []byte) uint64 {
 const nowhere = math.MinInt64
 
 func (l *ladder) grow(n int) {
-	l.n, l.cut, l.at = lengthen(l.n, n), lengthen(l.cut, n), lengthen(l.at, n*rungs)
+	l.n, l.cut = lengthen(l.n, n), lengthen(l.cut, n)
+	for len(l.chunks)<<chunkBits < n {
+		l.chunks = append(l.chunks, make([]rung, rungs*chunkGroups))
+	}
 }
 
 func (l *ladder) bytes() int64 {
-	return int64(24*cap(l.at) + cap(l.n) + cap(l.cut) + cap(l.arena))
+	return int64(24*rungs*len(l.chunks)<<chunkBits + 24*cap(l.chunks) + cap(l.n) + cap(l.cut) + cap(l.arena))
 }
 
-func (l *ladder) of(g uint32) []rung { return l.at[int(g)*rungs : int(g)*rungs+int(l.n[g])] }
+// of returns the rungs of g, with room for all that it may have.
+func (l *ladder) of(g uint32) []rung {
+	from := rungs * int(g%chunkGroups)
+	return l.chunks[g>>chunkBits][from : from+int(l.n[g]) : from+rungs]
+}
+
+// touch reads the first rung of g, if only to have it at hand.
+func (l *ladder) touch(g uint32) uint64 {
+	return l.chunks[g>>chunkBits][rungs*int(g%chunkGroups)].first
+}
 
 // acc returns the accumulator of a rung, valid until the next call.
 func (l *ladder) acc(r *rung) []byte {
@@ -121,7 +139,7 @@ func (l *ladder) winner(g uint32) []byte {
 	if l.n[g] == 0 {
 		return nil
 	}
-	return l.acc(&l.at[int(g)*rungs])
+	return l.acc(&l.of(g)[0])
 }
 
 // compare compares acc, of which p is the rung but for its offset, with r: it is
@@ -213,7 +231,7 @@ func (l *ladder) pushAccs(groups []uint32, slot int64, a combine.Accs, newest bo
 		if row%together == 0 {
 			touched := l.touched
 			for _, g := range groups[row:min(len(groups), row+together)] {
-				touched ^= l.at[int(g)*rungs].first
+				touched ^= l.touch(g)
 			}
 			l.touched = touched
 		}
@@ -228,7 +246,7 @@ func (l *ladder) pushRows(rows []int32, groups []uint32, slot int64, a combine.A
 		if i%together == 0 {
 			touched := l.touched
 			for _, row := range rows[i:min(len(rows), i+together)] {
-				touched ^= l.at[int(groups[row])*rungs].first
+				touched ^= l.touch(groups[row])
 			}
 			l.touched = touched
 		}
@@ -257,7 +275,9 @@ func (l *ladder) insert(g uint32, i int, slot int64, acc []byte) {
 	}
 	l.n[g]++
 	list := l.of(g)
-	copy(list[i+1:], list[i:])
+	for k := len(list) - 1; k > i; k-- {
+		list[k] = list[k-1]
+	}
 	list[i] = rungOf(slot, acc, len(l.arena))
 	if list[i].isShort() {
 		return
