@@ -75,6 +75,20 @@ func (r *registers) set(g uint32, b []byte) {
 		copy(r.arena[s.off:], b)
 	}
 	s.size = uint32(len(b))
+	r.tidy()
+}
+
+// moved makes what is at the end of the arena, from an offset on, the string of
+// g. It stays there: what would be written elsewhere is not at hand.
+func (r *registers) moved(g uint32, from int) {
+	s := &r.at[g]
+	r.dead += int(s.cap)
+	n := uint32(len(r.arena) - from)
+	*s = span{off: from, size: n, cap: n}
+}
+
+// tidy keeps what is abandoned within bounds.
+func (r *registers) tidy() {
 	if r.dead > 64<<10 && r.dead > len(r.arena)/2 {
 		r.compact()
 	}

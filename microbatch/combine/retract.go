@@ -27,7 +27,7 @@ func (c *choice) Retract(g uint32, acc []byte) (bool, error) {
 	return len(acc) == 0 || !bytes.Equal(acc, c.get(g)), nil
 }
 
-func (c *winners) Clear(g uint32) { c.registers.Clear(g); c.heads[g] = leader{} }
+func (c *winners) Clear(g uint32) { c.registers.Clear(g); c.heads[g] = nobody() }
 
 // Retract implements Retractor. A group that is left without records is the
 // identity.

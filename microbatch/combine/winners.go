@@ -3,6 +3,8 @@ package combine
 import (
 	"bytes"
 	"math"
+	"math/bits"
+	"slices"
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/tuple"
@@ -13,11 +15,12 @@ import (
 type Head struct {
 	at  int64
 	sub uint32 // 0: not known
+	row uint32 // of a leader: the number of the record, plus one, or 0
 }
 
 // HeadAt is the head of a record with an event time; nanos is 0..999,999,999.
 func HeadAt(seconds int64, nanos int32, deleted bool) Head {
-	h := Head{seconds, 3 + 2*uint32(nanos)}
+	h := Head{at: seconds, sub: 3 + 2*uint32(nanos)}
 	if deleted {
 		h.sub++
 	}
@@ -27,9 +30,9 @@ func HeadAt(seconds int64, nanos int32, deleted bool) Head {
 // NullHead is the head of a record without an event time, which sorts first.
 func NullHead(deleted bool) Head {
 	if deleted {
-		return Head{math.MinInt64, 2}
+		return Head{at: math.MinInt64, sub: 2}
 	}
-	return Head{math.MinInt64, 1}
+	return Head{at: math.MinInt64, sub: 1}
 }
 
 // Headed is an Order whose ranks are those that AppendRank writes and that has
@@ -62,6 +65,7 @@ type winners struct {
 	newest  bool
 	heads   []leader
 	dirty   []uint32 // groups that a record of this batch won
+	rows    []int32  // scratch: the records that are offered
 	scratch []byte
 	other   []byte
 	times   *column.Vector // scratch
@@ -69,16 +73,29 @@ type winners struct {
 }
 
 // leader is the head of what a group keeps, and while a batch is added the
-// record of it that won, plus one.
-type leader struct {
-	Head
-	row uint32
+// record of it that won. A group of nothing has nobody; the head of what was
+// merged is not known where it is zero, as is that of a group that nobody has
+// looked at.
+type leader struct{ Head }
+
+// nobody loses to every head, whichever wins.
+func nobody() leader { return leader{Head{at: math.MinInt64}} }
+
+// touchAhead is how many groups are touched before they are merged into.
+const touchAhead = 256
+
+func (c *winners) Grow(n int) {
+	c.registers.Grow(n)
+	from := len(c.heads)
+	c.heads = grow(c.heads, n)
+	for i := from; i < len(c.heads); i++ {
+		c.heads[i] = nobody()
+	}
 }
 
-func (c *winners) Grow(n int) { c.registers.Grow(n); c.heads = grow(c.heads, n) }
-func (c *winners) Reset()     { c.registers.Reset(); c.heads = c.heads[:0] }
+func (c *winners) Reset() { c.registers.Reset(); c.heads = c.heads[:0] }
 func (c *winners) Bytes() int64 {
-	return c.registers.Bytes() + int64(16*cap(c.heads)+4*cap(c.dirty)+cap(c.scratch)+cap(c.other))
+	return c.registers.Bytes() + int64(16*cap(c.heads)+4*cap(c.dirty)+4*cap(c.rows)+cap(c.scratch)+cap(c.other))
 }
 
 // add offers the records of which arg is not null, or all.
@@ -94,109 +111,106 @@ func (c *winners) add(in *Input, arg *column.Vector, nulls bool) {
 		}
 		return
 	}
-	heads := headed.Heads()
-	skip := arg.Valid
-	if nulls {
-		skip = nil
-	} else if arg.Type.Kind == column.Null {
+	rows := in.Rows
+	switch {
+	case nulls:
+	case arg.Type.Kind == column.Null:
 		return
+	case arg.Valid != nil:
+		c.rows = slices.DeleteFunc(append(c.rows[:0], rows...), func(i int32) bool { return !arg.Valid[i] })
+		rows = c.rows
 	}
-	c.dirty = c.dirty[:0]
-	for rows := in.Rows; len(rows) > 0; {
-		some := rows[:min(len(rows), touchAhead)]
-		rows = rows[len(some):]
-		// Touched first, many at a time, the groups are at hand when the outcome of
-		// one comparison after another is waited for.
-		touched := c.touched
-		for _, i := range some {
-			touched ^= c.heads[in.Groups[i]].sub
-		}
-		c.touched = touched
-		c.compare(in, arg, some, heads, skip)
-	}
-	for _, g := range c.dirty {
-		c.scratch = appendWinner(c.scratch[:0], in.Order, arg, int(c.heads[g].row)-1)
-		c.set(g, c.scratch)
-		c.heads[g].row = 0
-	}
+	c.compare(in, arg, rows, headed.Heads())
+	c.keep(in, arg)
 }
 
-// touchAhead is how many records' groups are touched before they are compared.
-const touchAhead = 256
-
-// compare finds those of the records that win.
-func (c *winners) compare(in *Input, arg *column.Vector, rows []int32, heads []Head, skip []bool) {
+// compare finds the records that win and the groups that are theirs. Who wins
+// cannot be foretold, so that is not a branch; heads that are equal are rare, or
+// cost what it costs to tell their records apart.
+func (c *winners) compare(in *Input, arg *column.Vector, rows []int32, heads []Head) {
+	c.dirty = slices.Grow(c.dirty[:0], len(rows))[:len(rows)]
+	lead, dirty, groups, n := c.heads, c.dirty, in.Groups, 0
+	older := uint64(0)
+	if !c.newest {
+		older = 1
+	}
 	for _, i := range rows {
-		if skip != nil && !skip[i] {
-			continue
+		g, h := groups[i], heads[i]
+		have := &lead[g]
+		// Whether have is less than h, as numbers of two words without signs.
+		_, less := bits.Sub64(uint64(have.sub), uint64(h.sub), 0)
+		_, less = bits.Sub64(uint64(have.at)^1<<63, uint64(h.at)^1<<63, less)
+		wins := (less ^ older) | (uint64(have.sub)-1)>>63
+		if have.at == h.at && have.sub == h.sub || have.at|int64(have.sub) == 0 {
+			wins = 0
+			if c.meet(in, arg, i, g, h) {
+				wins = 1
+			}
 		}
-		g, h := in.Groups[i], heads[i]
-		have := &c.heads[g]
-		switch {
-		case have.sub == 0:
-			c.first(in, arg, int(i), g)
-		case h.at != have.at:
-			if (h.at > have.at) == c.newest {
-				c.lead(g, have, h, i)
-			}
-		case h.sub != have.sub:
-			if (h.sub > have.sub) == c.newest {
-				c.lead(g, have, h, i)
-			}
+		dirty[n] = g
+		n += int(wins & ((uint64(have.row) - 1) >> 63))
+		mask := -wins
+		have.at ^= (have.at ^ h.at) & int64(mask)
+		have.sub ^= (have.sub ^ h.sub) & uint32(mask)
+		have.row ^= (have.row ^ uint32(i+1)) & uint32(mask)
+	}
+	c.dirty = dirty[:n]
+}
+
+// meet says whether record i wins a group whose head is equal to its own, or is
+// not known.
+func (c *winners) meet(in *Input, arg *column.Vector, i int32, g uint32, h Head) bool {
+	have := &c.heads[g]
+	if have.sub == 0 {
+		kept := c.get(g)
+		if kept == nil {
+			return true
+		}
+		if c.times == nil {
+			c.times = column.New(column.Of(column.Timestamp))
+		}
+		rank, _, _ := splitRank(kept)
+		switch have.Head = headOf(rank, c.times); {
+		case have.sub == 0 || have.Head == h:
+		case c.newest:
+			return h.at > have.at || h.at == have.at && h.sub > have.sub
 		default:
-			c.tie(in, arg, int(i), g)
+			return h.at < have.at || h.at == have.at && h.sub < have.sub
 		}
 	}
+	// The ranks decide, then the values.
+	c.scratch = appendWinner(c.scratch[:0], in.Order, arg, int(i))
+	other := c.get(g)
+	if have.row > 0 {
+		c.other = appendWinner(c.other[:0], in.Order, arg, int(have.row)-1)
+		other = c.other
+	}
+	return !bytes.Equal(c.scratch, other) && c.before(c.scratch, other)
+}
+
+// keep encodes the records that won into the arena of the groups.
+func (c *winners) keep(in *Input, arg *column.Vector) {
+	touched := c.touched
+	for _, g := range c.dirty { // so that they are waited for together
+		touched ^= c.at[g].cap
+	}
+	c.touched = touched
+	if room := 256 * len(c.dirty); cap(c.arena)-len(c.arena) < room {
+		c.arena = append(make([]byte, 0, 2*cap(c.arena)+room), c.arena...)
+	}
+	for _, g := range c.dirty {
+		have := &c.heads[g]
+		from := len(c.arena)
+		c.arena = appendWinner(c.arena, in.Order, arg, int(have.row)-1)
+		c.moved(g, from)
+		have.row = 0
+	}
+	c.tidy()
 }
 
 // appendWinner appends the accumulator of one record.
 func appendWinner(dst []byte, order Order, arg *column.Vector, i int) []byte {
 	return tuple.Append(appendRanked(dst, order.Rank(i)), arg, i)
-}
-
-func (c *winners) lead(g uint32, have *leader, h Head, i int32) {
-	if have.row == 0 {
-		c.dirty = append(c.dirty, g)
-	}
-	have.Head, have.row = h, uint32(i)+1
-}
-
-// first offers record i to a group whose head is not known: an empty one, or
-// one that was merged into.
-func (c *winners) first(in *Input, arg *column.Vector, i int, g uint32) {
-	h := in.Order.(Headed).Heads()[i]
-	have := c.get(g)
-	if have == nil {
-		c.lead(g, &c.heads[g], h, int32(i))
-		return
-	}
-	if c.times == nil {
-		c.times = column.New(column.Of(column.Timestamp))
-	}
-	rank, _, _ := splitRank(have)
-	known := headOf(rank, c.times)
-	c.heads[g].Head = known
-	switch {
-	case known.sub == 0 || known == h:
-		c.tie(in, arg, i, g)
-	case (h.at > known.at || h.at == known.at && h.sub > known.sub) == c.newest:
-		c.lead(g, &c.heads[g], h, int32(i))
-	}
-}
-
-// tie offers record i to a group that keeps one with the same head: the ranks
-// decide, then the values.
-func (c *winners) tie(in *Input, arg *column.Vector, i int, g uint32) {
-	c.scratch = appendWinner(c.scratch[:0], in.Order, arg, i)
-	row := c.heads[g].row
-	if row == 0 {
-		c.offer(g, c.scratch)
-		return
-	}
-	c.other = appendWinner(c.other[:0], in.Order, arg, int(row)-1)
-	if !bytes.Equal(c.scratch, c.other) && c.before(c.scratch, c.other) {
-		c.heads[g].row = uint32(i) + 1
-	}
 }
 
 func (c *winners) Merge(g uint32, acc []byte) error {

@@ -1,6 +1,8 @@
 package index
 
 import (
+	"slices"
+
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/tuple"
@@ -45,6 +47,14 @@ func (o *recordOrder) Heads() []combine.Head {
 		return o.heads
 	}
 	times, dead := o.lifter.times, o.lifter.dead
+	if times.Valid == nil && times.Type.Kind != column.Null && o.lifter.deletes == nil {
+		o.heads = slices.Grow(o.heads, o.batch.Len)[:o.batch.Len]
+		seconds, nanos := times.Ints[:o.batch.Len], times.Nanos[:o.batch.Len]
+		for i := range o.heads {
+			o.heads[i] = combine.HeadAt(seconds[i], nanos[i], false)
+		}
+		return o.heads
+	}
 	for i := range o.batch.Len {
 		if times.Null(i) {
 			o.heads = append(o.heads, combine.NullHead(dead[i] == removes))
