@@ -1,8 +1,10 @@
 package tuple
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/deltad/deltad/microbatch/column"
 )
@@ -41,6 +43,16 @@ func magnitude(d column.Int128) (m u128, neg bool) {
 // AppendDecimal appends d × 10^−scale. The pairs of base 100 are aligned to the
 // decimal point, which makes them independent of the scale.
 func AppendDecimal(dst []byte, d column.Int128, scale int) []byte {
+	at := len(dst)
+	dst = slices.Grow(dst, roomOfWord)
+	if k := putDecimal(dst[at:at+roomOfWord], d, scale); k > 0 {
+		return dst[:at+k]
+	}
+	return appendLongDecimal(dst, d, scale)
+}
+
+// appendLongDecimal is AppendDecimal for any number of digits.
+func appendLongDecimal(dst []byte, d column.Int128, scale int) []byte {
 	m, neg := magnitude(d)
 	if m.zero() {
 		return append(dst, tagDecZero)
@@ -82,6 +94,48 @@ func AppendDecimal(dst []byte, d column.Int128, scale int) []byte {
 		}
 	}
 	return dst
+}
+
+// putDecimal writes a decimal of up to 16 digits to the front of b, which has
+// room for roomOfWord, and returns its length; 0 where the decimal is longer.
+func putDecimal(b []byte, d column.Int128, scale int) int {
+	neg := uint64(d.Hi)
+	mag := (d.Lo ^ neg) - neg
+	if neg+1 > 1 || neg != 0 && mag == 0 || scale < 0 {
+		return 0 // of two words
+	}
+	if scale%2 != 0 {
+		if mag > 1e15-1 {
+			return 0
+		}
+		mag, scale = 10*mag, scale+1
+	}
+	switch {
+	case mag > 1e16-1:
+		return 0
+	case mag == 0:
+		b[0] = tagDecZero
+		return 1
+	}
+	// Eight pairs, the least significant one in the lowest byte.
+	pairs := fourPairs(mag%1e8) | fourPairs(mag/1e8)<<32
+	n, low := (bits.Len64(pairs)+7)/8, bits.TrailingZeros64(pairs)/8
+	b[0] = tagDecPos - byte(neg&(tagDecPos-tagDecNeg))
+	k := 1 + putInt(b[1:], int64(n-1-scale/2))
+	binary.BigEndian.PutUint64(b[k:], pairs<<(64-8*n)+0x0101010101010101)
+	k += n - low
+	b[k] = 0
+	k++
+	for i := 1; neg != 0 && i < k; i++ {
+		b[i] = ^b[i]
+	}
+	return k
+}
+
+// fourPairs are the pairs of digits of a number below 10^8.
+func fourPairs(x uint64) uint64 {
+	high, low := x/10_000, x%10_000
+	return low%100 | low/100<<8 | high%100<<16 | high/100<<24
 }
 
 // decimalParts reads what follows a decimal's tag: the leading exponent and

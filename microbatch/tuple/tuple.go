@@ -113,14 +113,6 @@ func Append(dst []byte, v *column.Vector, i int) []byte {
 	return append(dst, tagNull)
 }
 
-// AppendRow appends row i of each column in turn: a composite key.
-func AppendRow(dst []byte, columns []*column.Vector, i int) []byte {
-	for _, c := range columns {
-		dst = Append(dst, c, i)
-	}
-	return dst
-}
-
 // AppendNull appends a NULL.
 func AppendNull(dst []byte) []byte { return append(dst, tagNull) }
 
@@ -134,20 +126,21 @@ func AppendBool(dst []byte, b bool) []byte {
 
 // AppendInt appends an integer.
 func AppendInt(dst []byte, x int64) []byte {
-	mag, neg := uint64(x), x < 0
-	if neg {
-		mag = -mag
-	}
-	n := (bits.Len64(mag) + 7) / 8
-	tag, flip := byte(tagInt+n), uint64(0)
-	if neg {
-		tag, flip = byte(tagInt-n), ^uint64(0)
-	}
-	// All eight bytes are written, of which the first n stay.
 	at := len(dst)
-	dst = append(dst, tag, 0, 0, 0, 0, 0, 0, 0, 0)
-	binary.BigEndian.PutUint64(dst[at+1:], (mag^flip)<<(64-8*n))
-	return dst[:at+1+n]
+	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	return dst[:at+putInt(dst[at:], x)]
+}
+
+// putInt writes an integer to the front of b, which has room for nine bytes, and
+// returns its length. All nine are written, of which the first stay.
+func putInt(b []byte, x int64) int {
+	neg := uint64(x >> 63)
+	mag := (uint64(x) ^ neg) - neg
+	n := (bits.Len64(mag) + 7) / 8
+	_ = b[8]
+	b[0] = byte(tagInt + (n ^ int(neg)) - int(neg))
+	binary.BigEndian.PutUint64(b[1:], (mag^neg)<<(64-8*n))
+	return 1 + n
 }
 
 // AppendDate appends a date in days since 1970-01-01.
