@@ -65,8 +65,9 @@ type Slice struct {
 	opened atomic.Pointer[opened]
 }
 
-// opened is a run that was opened, and the shape it was opened at.
+// opened is a run that was opened, of which bytes and at which shape.
 type opened struct {
+	of    *spool.Data
 	shape table.Shape
 	run   *table.Run
 }
@@ -74,14 +75,14 @@ type opened struct {
 // Open opens the slice's run, and keeps it for whoever opens it at that shape
 // again. It is safe for concurrent use.
 func (slice *Slice) Open(shape table.Shape) (*table.Run, error) {
-	if o := slice.opened.Load(); o != nil && o.shape.Same(shape) {
+	if o := slice.opened.Load(); o != nil && o.of == slice.Run && o.shape.Same(shape) {
 		return o.run, nil
 	}
 	run, err := table.Open(slice.Run, slice.Run.Size(), shape)
 	if err != nil {
 		return nil, err
 	}
-	slice.opened.Store(&opened{shape, run})
+	slice.opened.Store(&opened{slice.Run, shape, run})
 	return run, nil
 }
 
