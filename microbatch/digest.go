@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/spool"
@@ -66,15 +67,8 @@ func (b *digestBlock) full() bool {
 
 func (b *digestBlock) add(key []byte, content uint64) {
 	b.keys = append(b.keys, key...)
-	b.ends, b.content = append(b.ends, uint32(len(b.keys))), append(b.content, content)
-}
-
-func (b *digestBlock) key(i int) []byte {
-	from := uint32(0)
-	if i > 0 {
-		from = b.ends[i-1]
-	}
-	return b.keys[from:b.ends[i]]
+	b.ends = append(b.ends, uint32(len(b.keys)))
+	b.content = append(b.content, content)
 }
 
 func (b *digestBlock) append(dst []byte) []byte {
@@ -117,15 +111,31 @@ func (d *digester) add(b *column.Batch) error {
 }
 
 // documents is add of what a fold emits, which has keys and mostly hashes at
-// hand.
+// hand. Most keys are those of the pane before, and are seen to be in place.
 func (d *digester) documents(out window.Documents) error {
 	hashes := out.Hashes
 	if len(hashes) != out.Docs.Len {
 		d.hashes = d.hasher.Append(d.hashes[:0], out.Docs.Columns[d.keys:], out.Docs.Len)
 		hashes = d.hashes
 	}
+	r := d.before
 	for i, key := range out.Keys {
-		if err := d.digest(key, hashes[i][0]); err != nil {
+		content := hashes[i][0]
+		if !r.ok || !bytes.Equal(r.key(), key) {
+			if err := d.digest(key, content); err != nil {
+				return err
+			}
+			continue
+		}
+		if r.content() != content {
+			d.counts.changed++
+		}
+		if r.step(); !r.ok {
+			if err := r.load(); err != nil {
+				return err
+			}
+		}
+		if err := d.note(key, content); err != nil {
 			return err
 		}
 	}
@@ -137,6 +147,11 @@ func (d *digester) digest(key []byte, content uint64) error {
 	if err := d.count(key, content); err != nil {
 		return err
 	}
+	return d.note(key, content)
+}
+
+// note writes the digest of a document.
+func (d *digester) note(key []byte, content uint64) error {
 	if d.block.add(key, content); d.block.full() {
 		return d.flush()
 	}
@@ -156,8 +171,8 @@ func (d *digester) flush() error {
 // count compares one document with the pane before.
 func (d *digester) count(key []byte, content uint64) error {
 	r := d.before
-	for r.ok && !bytes.Equal(r.key, key) {
-		if bytes.Compare(r.key, key) > 0 {
+	for r.ok && !bytes.Equal(r.key(), key) {
+		if bytes.Compare(r.key(), key) > 0 {
 			d.counts.added++
 			return nil
 		}
@@ -170,7 +185,7 @@ func (d *digester) count(key []byte, content uint64) error {
 		d.counts.added++
 		return nil
 	}
-	if r.content != content {
+	if r.content() != content {
 		d.counts.changed++
 	}
 	return r.next()
@@ -190,16 +205,16 @@ func (d *digester) finish() (*spool.Data, error) {
 	return d.spool.Seal()
 }
 
-// digestReader walks digests; ok says that key and content are those of one.
+// digestReader walks digests; ok says that it stands at one.
 type digestReader struct {
-	in      *io.SectionReader
-	left    int64 // bytes of in behind the block
-	block   digestBlock
-	raw     []byte
-	at      int // the next of the block
-	key     []byte
-	content uint64
-	ok      bool
+	in   *io.SectionReader
+	left int64  // bytes of in behind the block
+	raw  []byte // the block but for its head: ends, keys, hashes
+	n    int    // documents of the block
+	size int    // bytes of their keys
+	at   int    // the one it stands at
+	from int    // where its key begins
+	ok   bool
 }
 
 func readDigests(log *spool.Data) (*digestReader, error) {
@@ -209,27 +224,47 @@ func readDigests(log *spool.Data) (*digestReader, error) {
 	}
 	r.in = log.Section()
 	r.left = r.in.Size()
-	return r, r.next()
+	return r, r.load()
+}
+
+func (r *digestReader) end() int { return int(binary.LittleEndian.Uint32(r.raw[4*r.at:])) }
+
+// key is that of the document it stands at, until the next one.
+func (r *digestReader) key() []byte { return r.raw[4*r.n+r.from : 4*r.n+r.end()] }
+
+func (r *digestReader) content() uint64 {
+	return binary.LittleEndian.Uint64(r.raw[4*r.n+r.size+8*r.at:])
+}
+
+// step goes on within the block; ok is false at its end, where load goes on.
+func (r *digestReader) step() {
+	r.from = r.end()
+	r.at++
+	r.ok = r.at < r.n
 }
 
 func (r *digestReader) next() error {
-	if r.at == len(r.block.ends) {
-		if r.ok = r.left > 0; !r.ok {
-			return nil
-		}
-		if err := r.read(); err != nil {
-			r.ok = false
-			return fmt.Errorf("read digests of the live pane: %w", err)
-		}
+	if r.step(); r.ok {
+		return nil
 	}
-	r.key, r.content, r.ok = r.block.key(r.at), r.block.content[r.at], true
-	r.at++
-	return nil
+	return r.load()
 }
 
 var errDigests = errors.New("they do not hold together")
 
-// read takes in a block.
+// load takes in a block, if there is another.
+func (r *digestReader) load() error {
+	r.ok = false
+	if r.left == 0 {
+		return nil
+	}
+	if err := r.read(); err != nil {
+		return fmt.Errorf("read digests of the live pane: %w", err)
+	}
+	r.ok = true
+	return nil
+}
+
 func (r *digestReader) read() error {
 	var head [digestHead]byte
 	if _, err := io.ReadFull(r.in, head[:]); err != nil {
@@ -239,21 +274,18 @@ func (r *digestReader) read() error {
 	if r.left -= digestHead + 12*n + size; n == 0 || r.left < 0 {
 		return errDigests
 	}
-	r.raw = append(r.raw[:0], make([]byte, 12*n+size)...)
+	r.raw = slices.Grow(r.raw[:0], int(12*n+size))[:12*n+size]
 	if _, err := io.ReadFull(r.in, r.raw); err != nil {
 		return err
 	}
-	b := &r.block
-	b.reset()
-	b.keys, r.at = r.raw[4*n:4*n+size], 0
+	r.n, r.size, r.at, r.from = int(n), int(size), 0, 0
 	last := uint32(0)
 	for i := range n {
 		end := binary.LittleEndian.Uint32(r.raw[4*i:])
 		if end < last || int64(end) > size {
 			return errDigests
 		}
-		b.ends, last = append(b.ends, end), end
-		b.content = append(b.content, binary.LittleEndian.Uint64(r.raw[4*n+size+8*i:]))
+		last = end
 	}
 	return nil
 }
