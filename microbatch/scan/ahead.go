@@ -204,7 +204,7 @@ func (s *span) wait(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if s.panicked != nil {
-		panic(s.panicked)
+		panic(s.panicked) //nolint:forbidigo // it happened, in a goroutine that could not pass it on
 	}
 	return nil
 }

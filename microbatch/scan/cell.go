@@ -40,7 +40,7 @@ type textColumn struct {
 	seen    column.Type // of the rows so far
 	long    bool        // there was an integer that no double holds
 	next    column.Type // seen after the row that was judged last
-	arena   arena
+	arena   *arena
 }
 
 // textType says whether a text format can deliver the type.
@@ -143,7 +143,7 @@ func (c *textColumn) see(x *cell) bool {
 // appendTo adds the judged cell to a vector whose type holds it.
 func (c *textColumn) appendTo(v *column.Vector, x *cell) {
 	if x.nested != nil {
-		appendJSON(v, x.nested, &c.arena)
+		appendJSON(v, x.nested, c.arena)
 		return
 	}
 	switch {
@@ -162,11 +162,20 @@ func (c *textColumn) appendTo(v *column.Vector, x *cell) {
 	}
 }
 
-// arena copies strings into blocks that are never written again once a string
-// of them was handed out, and leaves them to the garbage collector.
-type arena struct{ block []byte }
+// arena copies strings into blocks that are not written again once a string of
+// them was handed out, until reset, if ever: else they are the garbage
+// collector's.
+type arena struct {
+	block []byte
+	full  [][]byte // blocks before it, since the reset
+	free  [][]byte
+	again bool // there will be a reset
+}
 
-const arenaBlock = 32 << 10
+const (
+	arenaBlock = 32 << 10
+	arenaFree  = batchBytes / arenaBlock // blocks that are kept, for a batch
+)
 
 func (a *arena) keep(b []byte) string {
 	if len(b) == 0 {
@@ -176,11 +185,35 @@ func (a *arena) keep(b []byte) string {
 		return string(b)
 	}
 	if len(a.block)+len(b) > cap(a.block) {
-		a.block = make([]byte, 0, arenaBlock)
+		a.next()
 	}
 	at := len(a.block)
 	a.block = append(a.block, b...)
 	return unsafe.String(&a.block[at], len(b))
+}
+
+// next begins a block.
+func (a *arena) next() {
+	if a.again && a.block != nil {
+		a.full = append(a.full, a.block)
+	}
+	n := len(a.free)
+	if n == 0 {
+		a.block = make([]byte, 0, arenaBlock)
+		return
+	}
+	a.block, a.free = a.free[n-1][:0], a.free[:n-1]
+}
+
+// reset takes back the memory of all strings handed out.
+func (a *arena) reset() {
+	for i, b := range a.full {
+		if len(a.free) < arenaFree {
+			a.free = append(a.free, b)
+		}
+		a.full[i] = nil
+	}
+	a.full, a.block = a.full[:0], a.block[:0]
 }
 
 // number is the outcome of reading a literal.
@@ -209,6 +242,7 @@ func parseNumber(s []byte) (i int64, f float64, n number) {
 	case p == len(s):
 		return parseInteger(s, digits)
 	}
+	point := p // where the fraction starts, or would
 	if s[p] == '.' {
 		p++
 		from := p
@@ -217,6 +251,11 @@ func parseNumber(s []byte) (i int64, f float64, n number) {
 		}
 		if p == from {
 			return 0, 0, notNumber
+		}
+		if p == len(s) {
+			if f, ok := shortDecimal(s, digits, point); ok {
+				return 0, f, isFloat
+			}
 		}
 	}
 	if p < len(s) && (s[p] == 'e' || s[p] == 'E') {
@@ -240,6 +279,29 @@ func parseNumber(s []byte) (i int64, f float64, n number) {
 		return 0, 0, outOfRange
 	}
 	return 0, f, isFloat
+}
+
+// shortDecimal reads s, a checked literal with a fraction and no exponent, whose
+// digits start at from and whose point is at point. Where they are few, the digits
+// are an integer that is a double, as is the power of ten that divides it: one
+// division rounds as it should.
+func shortDecimal(s []byte, from, point int) (float64, bool) {
+	if len(s)-from > 16 { // 15 digits and the point
+		return 0, false
+	}
+	var u uint64
+	for _, c := range s[from:point] {
+		u = u*10 + uint64(c-'0')
+	}
+	power := uint64(1)
+	for _, c := range s[point+1:] {
+		u, power = u*10+uint64(c-'0'), power*10
+	}
+	f := float64(u) / float64(power)
+	if from > 0 {
+		f = -f
+	}
+	return f, true
 }
 
 // parseInteger reads s, a checked integer literal whose digits start at from.

@@ -232,6 +232,7 @@ func (p *csvParser) read() error {
 // split cuts s into p.fields, going on at p.scan: where the last field's
 // quote is open, s has grown by a line.
 func (p *csvParser) split(s []byte) error {
+	quotes := bytes.IndexByte(s[p.scan:], '"') >= 0
 	for {
 		if len(p.fields) > maxCSVFields {
 			return fmt.Errorf("line %d: more than %d fields", p.no, maxCSVFields) // where the record ends is not known
@@ -254,7 +255,7 @@ func (p *csvParser) split(s []byte) error {
 			if n < 0 {
 				n = len(s) - p.scan
 			}
-			if bytes.IndexByte(s[p.scan:p.scan+n], '"') >= 0 {
+			if quotes && bytes.IndexByte(s[p.scan:p.scan+n], '"') >= 0 {
 				return p.bad(fmt.Sprintf("field %d: a quote inside an unquoted field", len(p.fields)+1))
 			}
 			p.fields = append(p.fields, csvField{from: p.scan, to: p.scan + n})

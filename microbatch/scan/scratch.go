@@ -16,6 +16,7 @@ type Scratch struct {
 	most    int // of held
 	vectors []*column.Vector
 	work    work
+	texts   arena
 }
 
 // What a Scratch keeps, so that one large object does not weigh for ever.

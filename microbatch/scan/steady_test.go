@@ -7,6 +7,8 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -93,6 +95,41 @@ func TestTextIsValidWhereverItStands(t *testing.T) {
 			if !slices.Equal(v.Strings, values[:at]) {
 				rt.Fatalf("%q is read as %q", values[:at], v.Strings)
 			}
+		}
+	})
+}
+
+func TestShortDecimalsAreRoundedAsLongOnes(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := rapid.StringMatching(`-?(0|[1-9][0-9]{0,16})\.[0-9]{1,17}`).Draw(rt, "literal")
+		i, f, kind := parseNumber([]byte(s))
+		want, err := strconv.ParseFloat(s, 64)
+		if err != nil || kind != isFloat || i != 0 || math.Float64bits(f) != math.Float64bits(want) {
+			rt.Fatalf("%s is read as %v (%v), which is %v", s, f, kind, want)
+		}
+	})
+}
+
+// TestTextWithScratchIsTheSame: memory that was used for texts before shows
+// nowhere, whether the scans before it ended or not.
+func TestTextWithScratchIsTheSame(t *testing.T) {
+	scratch := &Scratch{}
+	rapid.Check(t, func(rt *rapid.T) {
+		var b strings.Builder
+		lengths := rapid.SliceOfN(rapid.SampledFrom([]int{0, 1, 7, 40, 3000, 9000, 40_000}), 0, 60).Draw(rt, "texts")
+		for i, n := range lengths {
+			line := fmt.Sprintf(`{"s":%q,"n":%d,"x":[%q]}`+"\n", strings.Repeat(string(rune('a'+i%26)), n), i, fmt.Sprint("item ", i))
+			b.WriteString(strings.Repeat(line, 1+3000/(n+10)))
+			if rapid.IntRange(0, 40).Draw(rt, "bad") == 0 {
+				b.WriteString("{\n")
+			}
+		}
+		req := Request{Format: NDJSON, Columns: paths("s", "n", "x"), Row: rapid.SampledFrom([]RowPolicy{Fail, Reject}).Draw(rt, "row")}
+		want, _, wrong := rows(textBlob("f", b.String()), req)
+		req.Scratch = scratch
+		got, _, err := rows(textBlob("f", b.String()), req)
+		if fmt.Sprint(err) != fmt.Sprint(wrong) || !slices.Equal(got, want) {
+			rt.Fatalf("%d rows, %v, without scratch memory %d, %v", len(got), err, len(want), wrong)
 		}
 	})
 }

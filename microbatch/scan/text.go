@@ -42,11 +42,13 @@ func (b *badRow) Error() string { return fmt.Sprintf("line %d: %s", b.line, b.re
 var errRestart = errors.New("restart")
 
 type textScan struct {
-	req   Request
-	emit  func(*column.Batch) error // nil to observe only
-	cols  []textColumn
-	batch *column.Batch
-	res   Result
+	req     Request
+	emit    func(*column.Batch) error // nil to observe only
+	cols    []textColumn
+	batch   *column.Batch
+	scratch *Scratch
+	texts   *arena // of the batch's strings
+	res     Result
 
 	committed bool   // something was emitted or passed to Reject
 	observing bool   // append nothing
@@ -76,6 +78,7 @@ func scanText(ctx context.Context, blob Blob, req Request, emit func(*column.Bat
 	for {
 		s := newTextScan(req, emit, floor)
 		err := s.pass(ctx, blob)
+		s.rest()
 		s.res.Observed = make([]column.Type, len(s.cols))
 		for i := range s.cols {
 			s.res.Observed[i] = s.cols[i].seen
@@ -88,18 +91,31 @@ func scanText(ctx context.Context, blob Blob, req Request, emit func(*column.Bat
 }
 
 func newTextScan(req Request, emit func(*column.Batch) error, floor []column.Type) *textScan {
-	s := &textScan{req: req, emit: emit, observing: emit == nil}
-	fields := make([]column.Field, len(req.Columns))
+	s := &textScan{req: req, emit: emit, observing: emit == nil, batch: &column.Batch{}}
+	if s.scratch = req.Scratch; s.scratch == nil {
+		s.scratch = &Scratch{}
+	}
+	s.texts = &s.scratch.texts
+	s.texts.again = req.Scratch != nil
 	for i, c := range req.Columns {
-		tc := textColumn{name: c.Path, format: req.Format, as: c.As, numeric: c.Numeric}
+		tc := textColumn{name: c.Path, format: req.Format, as: c.As, numeric: c.Numeric, arena: s.texts}
 		if floor != nil {
 			tc.seen = floor[i]
 		}
 		s.cols = append(s.cols, tc)
-		fields[i] = column.Field{Name: c.Path, Type: tc.target()}
+		s.batch.Columns = append(s.batch.Columns, s.scratch.vector(tc.target()))
 	}
-	s.batch = column.NewBatch(fields)
 	return s
+}
+
+// rest leaves memory to the next scan.
+func (s *textScan) rest() {
+	for _, v := range s.batch.Columns {
+		s.scratch.giveVector(v)
+	}
+	if s.texts.again {
+		s.texts.reset()
+	}
 }
 
 func (s *textScan) pass(ctx context.Context, blob Blob) error {
@@ -168,7 +184,7 @@ func (s *textScan) row(cells []cell, p rowParser) error {
 		if !c.see(&cells[i]) || s.observing || c.as.Kind != column.Null {
 			continue
 		}
-		v, ok, err := retyped(s.batch.Columns[i], c.seen)
+		v, ok, err := s.retyped(s.batch.Columns[i], c.seen)
 		if err != nil {
 			return err
 		}
@@ -191,18 +207,18 @@ func (s *textScan) row(cells []cell, p rowParser) error {
 }
 
 // retyped returns the vector's rows in a vector of type t, or ok false and an
-// empty one where they have another Repr.
-func retyped(v *column.Vector, t column.Type) (out *column.Vector, ok bool, err error) {
-	out = column.New(t)
-	if !v.Type.SameRepr(t) {
-		return out, false, nil
-	}
-	for i := range v.Len() {
-		if err := out.AppendFrom(v, i); err != nil {
-			return nil, false, err
+// empty one where they have another Repr. The vector itself is given back.
+func (s *textScan) retyped(v *column.Vector, t column.Type) (out *column.Vector, ok bool, err error) {
+	out = s.scratch.vector(t)
+	if ok = v.Type.SameRepr(t); ok {
+		for i := range v.Len() {
+			if err := out.AppendFrom(v, i); err != nil {
+				return nil, false, err
+			}
 		}
 	}
-	return out, true, nil
+	s.scratch.giveVector(v)
+	return out, ok, nil
 }
 
 // flush hands out what is pending. Rejected rows go with the batch, so that a
@@ -229,6 +245,9 @@ func (s *textScan) flush() error {
 	s.committed = true
 	err := s.emit(s.batch)
 	s.batch.Reset()
+	if s.texts.again {
+		s.texts.reset()
+	}
 	return err
 }
 
