@@ -205,3 +205,53 @@ func TestAFoldEndsWithItsRun(t *testing.T) {
 	}
 	foldsAlike(t, bound, r, &sources, func() {})
 }
+
+// TestAWindowIsTriedAgain: a burst of keys takes more than the budget. When it
+// has left, the window goes on from run to run again, with as many rows.
+func TestAWindowIsTriedAgain(t *testing.T) {
+	bound := most(t)
+	source := func(at, from int) window.Source {
+		batch := &column.Batch{Len: 3000, Columns: []*column.Vector{column.New(column.Of(column.String)), column.New(column.Of(column.Int64))}}
+		for k := range batch.Len {
+			batch.Columns[0].AppendString(fmt.Sprint("k", from+k))
+			batch.Columns[1].AppendInt(int64(k))
+		}
+		s := leaf(t, bound, minute(at), batch)
+		s.ID = fmt.Sprint(at)
+		return s
+	}
+	var sources []window.Source
+	for at := range 12 {
+		sources = append(sources, source(at, at%4*10_000)) // three of four have keys of their own
+	}
+	r := window.NewRolling(window.RollingOptions{Budget: 1 << 20, Granule: time.Minute})
+	var rolled []int
+	for n := 12; n < 30; n++ {
+		want, err := pane(func(emit func(window.Documents) error) error {
+			return window.Fold(bound, sources, nil, minute(n), emit)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := pane(func(emit func(window.Documents) error) error {
+			did, err := r.Fold(nil, bound, sources, nil, minute(n), nil, emit)
+			if !did.Complete {
+				rolled = append(rolled, n)
+			}
+			if r.Bytes() > 1<<20 {
+				t.Errorf("%d bytes of %d", r.Bytes(), 1<<20)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("at %d documents differ", n)
+		}
+		sources = append(sources[1:], source(n, 0))
+	}
+	if !slices.Equal(rolled, []int{25, 26, 27, 28, 29}) {
+		t.Errorf("the window went on at %v", rolled)
+	}
+}

@@ -47,9 +47,6 @@ var errBeyond = errors.New("beyond the budget")
 func (r *Rolling) enterAll(ended func() error, s *heldSource) error {
 	slot := r.slot(s.Start)
 	return r.blocks(ended, s.Run, func(groups []uint32, b *table.Block) error {
-		if r.accumulated() > r.o.Budget {
-			return errBeyond
-		}
 		for _, g := range groups {
 			r.holders[g]++
 		}
@@ -58,6 +55,7 @@ func (r *Rolling) enterAll(ended func() error, s *heldSource) error {
 				r.unnamed[g]++
 			}
 		}
+		r.entered += int64(len(groups))
 		for j, c := range r.cells {
 			if !s.inside[j] {
 				continue
@@ -80,7 +78,11 @@ func (r *Rolling) blocks(ended func() error, run *table.Run, f func(groups []uin
 			return err
 		}
 		b := walk.Block()
-		if err := f(r.groups(b.Keys), b); err != nil {
+		groups, err := r.groups(b.Keys)
+		if err != nil {
+			return err
+		}
+		if err := f(groups, b); err != nil {
 			return err
 		}
 	}
@@ -92,17 +94,29 @@ func (r *Rolling) blocks(ended func() error, run *table.Run, f func(groups []uin
 }
 
 // groups returns the groups of the keys of a block, valid until the next call.
-func (r *Rolling) groups(keys [][]byte) []uint32 {
+// It returns errBeyond where they have no room within the budget: columns double,
+// and are not let to where that would be too much.
+func (r *Rolling) groups(keys [][]byte) ([]uint32, error) {
 	r.found = slices.Grow(r.found[:0], len(keys))[:len(keys)]
 	was := r.keys.Len()
 	r.known.find(keys, r.found)
-	if n := r.keys.Len(); n > was {
+	bytes, n, room := r.accumulated(), r.keys.Len(), r.room
+	if n > room {
+		room = max(n, 2*room)
+	}
+	if bytes+int64(room-r.room)*r.each > r.o.Budget {
+		return nil, errBeyond
+	}
+	if n > was {
 		r.holders, r.unnamed, r.based = lengthen(r.holders, n), lengthen(r.unnamed, n), lengthen(r.based, n)
 		for _, c := range r.cells {
 			c.grow(n)
 		}
 	}
-	return r.found
+	if room > r.room {
+		r.each, r.room = (r.accumulated()-bytes)/int64(room-r.room), room
+	}
+	return r.found, nil
 }
 
 // appear gives keys that are new to the window what the base has of them. The

@@ -2,6 +2,7 @@ package window
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,7 +63,10 @@ type Rolling struct {
 	cover   *cover
 	lookups int   // see lookups
 	full    int64 // bytes after the last complete fold
-	refused int64 // rows of a window that was beyond the budget
+	refused refusal
+	entered int64 // rows that have been merged
+	room    int   // groups that the columns have room for, as far as is known
+	each    int64 // bytes that each of them takes, by the last that were added
 
 	documents documents // as they were emitted last
 }
@@ -122,7 +126,7 @@ func (r *Rolling) Fold(ended func() error, bound *index.Bound, sources []Source,
 		ended = func() error { return nil }
 	}
 	now, rows, ok := r.sources(bound, sources, base, n)
-	if !ok || r.o.Budget <= 0 || r.refused > 0 && rows > r.refused-r.refused/4 {
+	if !ok || r.o.Budget <= 0 || r.refused.holds(now, rows) {
 		r.release()
 		return Rolled{Complete: true, Rows: rows}, FoldSampled(bound, sources, base, n, sampler, emit)
 	}
@@ -135,10 +139,12 @@ func (r *Rolling) Fold(ended func() error, bound *index.Bound, sources []Source,
 		return did, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	if !fits {
+		of, bytes := r.entered, r.accumulated()
 		r.release()
-		r.refused = rows
+		r.refuse(now, rows, of, bytes)
 		return Rolled{Complete: true, Rows: rows}, FoldSampled(bound, sources, base, n, sampler, emit)
 	}
+	r.refused = refusal{}
 	if err := r.emit(bound, base, sampler, emit); err != nil {
 		return did, err
 	}
@@ -193,6 +199,10 @@ func (r *Rolling) bring(ended func() error, bound *index.Bound, now *sourceSet, 
 		if 2*did.Rows <= rows {
 			r.valid = false
 			err := r.apply(ended, changes, now, base, &did)
+			r.entered = rows
+			if errors.Is(err, errBeyond) {
+				return did, false, nil
+			}
 			r.valid = err == nil
 			return did, r.accumulated() <= r.o.Budget, err
 		}
