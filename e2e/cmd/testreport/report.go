@@ -58,6 +58,7 @@ type report struct {
 	failures       []string // texts, complete with output
 	skipped        []string // names
 	moduleFailures int      // failures seen since the module began
+	moduleTests    int      // tests that ended since, however
 }
 
 func newReport(out io.Writer) *report {
@@ -139,7 +140,7 @@ func (r *report) packageEvent(e event) {
 // failed although no test did (it did not build, it panicked, it ran out of
 // time, its TestMain refused) counts as one failure.
 func (r *report) endPackage(e event, p *pkg) {
-	var passed, failed int
+	var passed, failed, skipped int
 	for _, name := range p.order {
 		t := p.tests[name]
 		if t.result == "" {
@@ -155,6 +156,7 @@ func (r *report) endPackage(e event, p *pkg) {
 				passed++
 			}
 		case "skip":
+			skipped++
 			r.skipped = append(r.skipped, fmt.Sprintf("%s %s: %s", e.Package, name, reason(t.output.String())))
 		case "fail":
 			text := indent(t.output.String())
@@ -181,6 +183,7 @@ func (r *report) endPackage(e event, p *pkg) {
 	r.passed += passed
 	r.failed += failed
 	r.moduleFailures += failed
+	r.moduleTests += passed + failed + skipped
 	switch {
 	case e.Action == "fail":
 		fmt.Fprintf(r.out, "FAIL  %s  %d passed, %d failed  %.1fs\n", e.Package, passed, failed, e.Elapsed)
@@ -190,17 +193,21 @@ func (r *report) endPackage(e event, p *pkg) {
 }
 
 // endModule takes the exit error of one go test. One that no event explains is
-// a failure of its own.
+// a failure of its own, and so is that no test ran: -run may name none.
 func (r *report) endModule(dir string, err error) {
 	for name := range r.pkgs {
 		r.endPackage(event{Action: "fail", Package: name}, r.pkgs[name])
 		delete(r.pkgs, name)
 	}
-	if err != nil && r.moduleFailures == 0 {
+	switch {
+	case err != nil && r.moduleFailures == 0:
 		r.failed++
 		r.failures = append(r.failures, fmt.Sprintf("go test in %s ended with: %v\n", dir, err))
+	case err == nil && r.moduleTests == 0:
+		r.failed++
+		r.failures = append(r.failures, fmt.Sprintf("go test in %s: no test ran\n", dir))
 	}
-	r.moduleFailures = 0
+	r.moduleFailures, r.moduleTests = 0, 0
 }
 
 // finish prints failures, skips and the last line.
@@ -211,9 +218,6 @@ func (r *report) finish(elapsed time.Duration) {
 	sort.Strings(r.skipped)
 	for _, s := range r.skipped {
 		fmt.Fprintf(r.out, "\n--- SKIP: %s (a skipped test fails the run)\n", s)
-	}
-	if r.passed+r.failed == 0 {
-		fmt.Fprintln(r.out, "\nno test ran")
 	}
 	fmt.Fprintf(r.out, "\ntests took %s\n%d passed, %d failed", elapsed.Round(time.Second), r.passed, r.failed)
 	if n := len(r.skipped); n > 0 {

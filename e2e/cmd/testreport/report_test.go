@@ -2,10 +2,61 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 )
+
+func TestSteps(t *testing.T) {
+	tests := []struct {
+		name, args string
+		want       string // the steps, or the error
+	}{
+		{"one", ".,e2e -race -tags integration ./...", "[env [] modules [. e2e] args [-race -tags integration ./...]]"},
+		{
+			"several", "A=1 B=x=y . -run TestA|TestB ./a -- e2e ./soak -- bench",
+			"[env [A=1 B=x=y] modules [.] args [-run TestA|TestB ./a] env [] modules [e2e] args [./soak] env [] modules [bench] args []]",
+		},
+		{"a flag with a value by =", ". -timeout=20m", "[env [] modules [.] args [-timeout=20m]]"},
+		{"none", "", "a step names no module"},
+		{"an end without a step", ". ./a --", "a step names no module"},
+		{"only variables", "A=1", "a step names no module"},
+		{"no module before the flags", "-race ./...", "a step names no module"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			steps, err := stepsOf(strings.Fields(tt.args))
+			var got []string
+			for _, s := range steps {
+				got = append(got, fmt.Sprintf("env %v modules %v args %v", s.env, s.modules, s.args))
+			}
+			if text := fmt.Sprint(got); err == nil && text != tt.want || err != nil && err.Error() != tt.want {
+				t.Errorf("%s, %v; want %s", text, err, tt.want)
+			}
+		})
+	}
+}
+
+// TestEveryStepRunsTests: what an earlier step ran does not stand in for a
+// later one, whose -run may name nothing.
+func TestEveryStepRunsTests(t *testing.T) {
+	var out strings.Builder
+	r := newReport(&out)
+	for l := range strings.Lines(`{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p"}
+`) {
+		r.line([]byte(l))
+	}
+	r.endModule(".", nil)
+	r.line([]byte(`{"Action":"pass","Package":"q"}`))
+	r.endModule("e2e", nil)
+	r.finish(time.Second)
+	if r.ok() || !strings.Contains(out.String(), "go test in e2e: no test ran") || !strings.Contains(out.String(), "\n1 passed, 1 failed\n") {
+		t.Errorf("ok %v:\n%s", r.ok(), out.String())
+	}
+}
 
 func TestReport(t *testing.T) {
 	tests := []struct {
@@ -136,7 +187,7 @@ func TestReport(t *testing.T) {
 		{
 			name:  "lines that are no events are passed on, and no test is a failure",
 			input: "go: warning: matched no packages\n",
-			want:  []string{"matched no packages", "no test ran", "\n0 passed, 0 failed\n"},
+			want:  []string{"matched no packages", "go test in .: no test ran", "\n0 passed, 1 failed\n"},
 		},
 	}
 	for _, tt := range tests {
