@@ -239,7 +239,7 @@ func TestScansLeaveTheirMemory(t *testing.T) {
 		scan()
 	}
 	runtime.ReadMemStats(&after)
-	if n := (after.TotalAlloc - before.TotalAlloc) / scans; n > 64<<10 {
+	if n := (after.TotalAlloc - before.TotalAlloc) / scans; n > 128<<10 { // the vectors alone are more
 		t.Errorf("%d bytes a scan", n)
 	}
 }
