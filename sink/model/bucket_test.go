@@ -67,16 +67,18 @@ func (x *explorer) check(t *state) {
 		switch {
 		case p.written == 0:
 			x.fail("CURRENT names a manifest that does not exist")
-		case !has(t.data, p.data):
+		case !within(p.data, t.data):
 			x.fail("CURRENT names data that does not exist")
-		case has(t.cur.condemned, p.data):
+		case t.cur.condemned&p.data != 0:
 			x.fail("CURRENT names data that is condemned")
 		}
 	}
 	x.checkBases(t)
 	for run := uint8(1); run <= resetRun; run++ {
-		if has(x.pins&t.everRuns, run) && !has(t.data, run) {
-			x.fail("the data of run %d, which is pinned, was deleted", run)
+		for _, p := range t.panes {
+			if p.run == run && has(x.pins&t.everRuns, run) && !within(p.data, t.data) {
+				x.fail("the data of run %d, which is pinned, was deleted", run)
+			}
 		}
 		for i := range t.db {
 			switch st := t.db[i].status[run]; {
@@ -108,7 +110,7 @@ func (x *explorer) checkBases(t *state) {
 	case live.supports != 0 && !has(t.data, generation(lowest(live.supports))):
 		x.fail("the data of base %d, which the pane supports, was deleted", lowest(live.supports))
 	}
-	if f := t.panes[live.former]; x.retain > 1 && live.former != 0 && (!has(t.data, f.data) || !has(t.data, generation(f.base))) {
+	if f := t.panes[live.former]; x.retain > 1 && live.former != 0 && (!within(f.data, t.data) || !has(t.data, generation(f.base))) {
 		x.fail("data of pane %d over base %d, where a rollback would go to, was deleted", live.former, f.base)
 	}
 }
@@ -191,7 +193,7 @@ func (x *explorer) read(s *state) {
 	case 2:
 		if r.pc = 3; r.base != 0 {
 			st.kind = readerReadsData
-			if !has(s.data, s.panes[r.pane].data) && !x.readerSkipsMissing {
+			if !within(s.panes[r.pane].data, s.data) && !x.readerSkipsMissing {
 				*r = reader{served: r.served}
 			}
 			break
@@ -205,7 +207,7 @@ func (x *explorer) read(s *state) {
 		if r.base != s.panes[r.pane].base {
 			x.fail("the reader serves a pane over base %d, which was computed for base %d", r.base, s.panes[r.pane].base)
 		}
-		whole := r.base == 0 && has(s.data, s.panes[r.pane].data) || r.base != 0 && has(s.data, generation(r.base))
+		whole := r.base == 0 && within(s.panes[r.pane].data, s.data) || r.base != 0 && has(s.data, generation(r.base))
 		if whole || x.readerSkipsMissing {
 			if r.version < r.served {
 				x.fail("the reader went back from version %d to %d", r.served, r.version)

@@ -19,6 +19,7 @@ type bounds struct {
 	refining      bool // a pane may be published again at the same watermark
 	expiring      bool // what is supported may be so no more
 	carrying      bool // condemning may be left to the next publish
+	layering      bool // a pane may be a layer over the one before
 	reading       bool // there is a reader
 	journalFaults bool // step 9 may not reach the state store
 	twoStores     bool // the second leader has a state store of its own
@@ -55,6 +56,8 @@ func scenarios() []scenario {
 		{"reader", bounds{leases: 2, runs: 3, collections: 2, rollbacks: 1, reading: true, window: all}},
 		{"adopt", bounds{leases: 3, runs: 2, adoptions: 2, faults: 1, twoStores: true, window: all}},
 		{"adopt much", bounds{leases: 3, runs: 4, adoptions: 2, twoStores: true, window: 1}},
+		{"collect layers", bounds{leases: 2, runs: 4, collections: 2, layering: true, rollbacks: 1, window: all}},
+		{"read layers", bounds{leases: 1, runs: 4, collections: 2, layering: true, rollbacks: 1, reading: true, window: all}},
 		{"promote", bounds{leases: 2, runs: 3, faults: 1, bases: 2, rollbacks: 1, window: all}},
 		{"promote and read", bounds{leases: 1, runs: 4, collections: 2, bases: 2, rollbacks: 1, retain: 1, reading: true, window: all}},
 	}
@@ -74,6 +77,7 @@ func scenarios() []scenario {
 		{"promote and crash", bounds{leases: 2, runs: 4, crashes: 1, bases: 2, rollbacks: 2, window: all}},
 		{"collect bases", bounds{leases: 2, runs: 4, collections: 2, bases: 2, rollbacks: 1, retain: 2, window: all}},
 		{"collect bases by publishing", bounds{leases: 2, runs: 4, collections: 2, carrying: true, expiring: true, bases: 2, retain: 1, window: all}},
+		{"collect layers by publishing", bounds{leases: 2, runs: 4, collections: 2, layering: true, carrying: true, rollbacks: 1, pins: 4, window: all}},
 		{"collect and reset", bounds{leases: 2, runs: 4, collections: 2, resetAsked: true, rollbacks: 2, window: all}},
 	}...)
 }

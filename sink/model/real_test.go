@@ -17,6 +17,7 @@ type actual struct {
 	files       [resetRun + 1][]sink.File
 	generations [maxBases + 1]sink.BaseRef
 	sets        [1 << (maxIDs + 1)][]string
+	layers      [1 << (resetRun + 1)][]sink.File // of a pane that is made of a set of runs
 }
 
 // old is long before now: whatever an age protects is not protected here.
@@ -42,6 +43,15 @@ func newReal() *actual {
 		r.files[run] = []sink.File{{Key: sink.DataKey(r.ids[run], "part-00000.parquet")}}
 		for v := 1; v <= maxCur; v++ {
 			r.deltas[v][run] = sink.DeltaRef{Manifest: sink.Manifest{Kind: sink.Delta, Version: int64(v), RunID: r.ids[run]}.Key()}
+		}
+	}
+	for set := range r.layers {
+		for run := uint8(1); run <= resetRun; run++ {
+			if has(uint8(set), run) {
+				f := r.files[run][0]
+				f.Layer = len(r.layers[set])
+				r.layers[set] = append(r.layers[set], f)
+			}
 		}
 	}
 	for set := range r.sets {
@@ -107,7 +117,7 @@ func (r *actual) manifest(s *state, pane uint8) (sink.Ref, sink.Manifest) {
 	d := r.ref(m)
 	out := sink.Manifest{
 		Kind: sink.Delta, Version: int64(m.version), RunID: r.ids[m.run], Reason: reasons[m.reason],
-		Watermark: &r.marks[m.mark], Progress: &r.marks[m.progress], Files: r.files[m.data],
+		Watermark: &r.marks[m.mark], Progress: &r.marks[m.progress], Files: r.layers[m.data],
 	}
 	if m.parent != 0 {
 		p := r.ref(s.panes[m.parent])
@@ -200,7 +210,7 @@ func (r *actual) evidence(s *state, head current, db journal, pins uint8) sink.E
 
 // published is a pane as a collection has it.
 func (r *actual) published(m manifest) sink.Published {
-	p := sink.Published{RunID: r.ids[m.run], DataIDs: r.ids[m.data : m.data+1], Written: r.old()}
+	p := sink.Published{RunID: r.ids[m.run], DataIDs: r.sets[m.data], Written: r.old()}
 	if m.base != 0 {
 		p.Base = r.ids[generation(m.base)]
 	}

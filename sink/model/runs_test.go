@@ -24,7 +24,7 @@ func (x *explorer) ready(s *state, i int) {
 		}
 		if s.spent.rollbacks < x.rollbacks {
 			s.chain(l.seen.pane, func(pane uint8, m manifest) bool {
-				if pane != l.seen.pane && has(s.data, m.data) && x.mayGoBack(s, l.seen.pane, pane) && !(x.condemnInJournal && has(s.db[l.store].condemned, m.data)) {
+				if pane != l.seen.pane && within(m.data, s.data) && x.mayGoBack(s, l.seen.pane, pane) && !(x.condemnInJournal && s.db[l.store].condemned&m.data != 0) {
 					x.planRun(s, i, rollback, pane)
 				}
 				return true
@@ -140,18 +140,22 @@ func (x *explorer) planReset(s *state, i int) {
 
 // writeManifest creates the manifest of the run in hand and plans the change of CURRENT, by the real NextPane and Transition.
 func (x *explorer) writeManifest(s *state, i int) {
-	x.writeManifestWhen(s, i, false)
-	if l := &s.leaders[i]; x.expiring && l.purpose <= refine && s.panes[l.seen.pane].supports != 0 {
-		x.writeManifestWhen(s, i, true)
+	l := &s.leaders[i]
+	x.writeManifestWhen(s, i, false, false)
+	if x.expiring && l.purpose <= refine && s.panes[l.seen.pane].supports != 0 {
+		x.writeManifestWhen(s, i, true, false)
+	}
+	if x.layering && l.purpose <= refine && l.seen.pane != 0 {
+		x.writeManifestWhen(s, i, false, true)
 	}
 }
 
-// writeManifestWhen is writeManifest before what is supported expires, and after.
-func (x *explorer) writeManifestWhen(s *state, i int, expired bool) {
+// writeManifestWhen is writeManifest before what is supported expires, and after, of a whole pane or of a layer over the one before.
+func (x *explorer) writeManifestWhen(s *state, i int, expired, layer bool) {
 	t := *s
 	l := &t.leaders[i]
 	from := s.panes[l.seen.pane]
-	m := manifest{run: l.run, version: l.seen.version + 1, parent: l.seen.pane, reason: l.purpose, data: l.run, base: l.seen.base, written: 1}
+	m := manifest{run: l.run, version: l.seen.version + 1, parent: l.seen.pane, reason: l.purpose, data: bit(l.run), base: l.seen.base, written: 1}
 	switch l.purpose {
 	case publish: // the newest partition, which after a reset need not be a new one
 		m.mark = max(from.mark, mark0) + 1
@@ -169,6 +173,9 @@ func (x *explorer) writeManifestWhen(s *state, i int, expired bool) {
 	case promote:
 		m.mark, m.base = max(from.mark, mark0+1), l.target
 		m.progress = m.mark
+	}
+	if layer {
+		m.data |= from.data
 	}
 	x.lineage(&t, l.seen.pane, &m, expired)
 	st := step{kind: writesManifest, epoch: l.epoch, arg: l.run}

@@ -22,8 +22,8 @@ type current struct {
 	version, change, reason, epoch, nonce, state, pane, base, condemned uint8
 }
 
-// manifest is one file under manifests/, with its parent link. supports is a set of bases, former the last pane over the base before; with
-// two bases there is but one.
+// manifest is one file under manifests/, with its parent link. data is a set of runs: of one that wrote the pane whole, and of those that
+// wrote layers over it. supports is a set of bases, former the last pane over the base before; with two bases there is but one.
 type manifest struct {
 	run, version, parent, reason, mark, progress, data, base, supports, former, written uint8
 }
@@ -143,6 +143,9 @@ type state struct {
 func bit(n uint8) uint8 { return 1 << n }
 
 func has(set, n uint8) bool { return set&bit(n) != 0 }
+
+// within says whether all of a set is in another.
+func within(part, set uint8) bool { return part&^set == 0 }
 
 // lowest is the smallest number in a set that is not empty.
 func lowest(set uint8) uint8 {
