@@ -208,6 +208,65 @@ func TestPromotionAndRollbackAreSnapshots(t *testing.T) {
 	}
 }
 
+// TestACrashWhileALayerIsWritten, at each step of its run, in a process that goes on and in one that starts again: the pane that is live then,
+// and those after it, are what their inputs make.
+func TestACrashWhileALayerIsWritten(t *testing.T) {
+	for _, step := range []string{"planned", "slices", "data", "manifest", "current", "committed"} {
+		for _, again := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, starts again %t", step, again), func(t *testing.T) {
+				armed := false
+				b := newBench(t, benchOptions{change: func(s *microbatch.Settings) {
+					inLayers(s)
+					s.Trace = func(at string) {
+						if armed && at == step {
+							armed = false
+							panic("the process is gone")
+						}
+					}
+				}})
+				b.put("03:00", "a.ndjson", bulk("03:00")...)
+				b.step("03:00", microbatch.Advanced)
+				for minute := 1; minute < 3; minute++ {
+					clock := fmt.Sprintf("03:%02d", minute)
+					b.put(clock, "a.ndjson", row("moves", clock, 1, clock))
+					b.step(clock, microbatch.Advanced)
+				}
+				before := b.layered(1)
+				b.put("03:03", "a.ndjson", row("moves", "03:03", 1, "03:03"), del("stays 0007", "03:03"))
+				armed = true
+				if r := b.p.Once(t.Context(), at("03:03"), microbatch.StepOptions{}); r.Outcome == microbatch.Advanced {
+					t.Fatalf("the step ended %s", r.Outcome)
+				}
+				m := b.live()
+				live := step == "current" || step == "committed"
+				if live != (m.RunID != before.RunID) || live && m.Top() != 2 {
+					t.Fatalf("run %s of %d layers is live after run %s", m.RunID, m.Top()+1, before.RunID)
+				}
+				b.recomputed()
+				if again {
+					b.restart()
+				}
+				b.put("03:04", "a.ndjson", row("moves", "03:04", 1, "03:04"))
+				b.step("03:04", microbatch.Advanced)
+				want := 2 // what was live is known still
+				if again || step == "current" {
+					want = 0
+				}
+				if live && want > 0 {
+					want++
+				}
+				b.layered(want)
+				b.put("03:05", "a.ndjson", row("moves", "03:05", 1, "03:05"))
+				b.step("03:05", microbatch.Advanced)
+				b.recomputed()
+				if docs := b.docs(); len(docs) != 3000 || docs["stays 0007"] != "" {
+					t.Errorf("%d documents, one of them %s", len(docs), docs["stays 0007"])
+				}
+			})
+		}
+	}
+}
+
 // TestLayersComeToTheSamePane lives the histories of TestWhatIsKeptMakesTheSamePane with panes in layers, and writes what each comes to as a
 // snapshot: byte for byte the one that its objects make from nothing.
 func TestLayersComeToTheSamePane(t *testing.T) {
