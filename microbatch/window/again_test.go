@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 	"weak"
@@ -16,6 +17,7 @@ import (
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/spool"
 	"github.com/deltad/deltad/microbatch/table"
+	"github.com/deltad/deltad/microbatch/tuple"
 	"github.com/deltad/deltad/microbatch/window"
 )
 
@@ -253,5 +255,46 @@ func TestAWindowIsTriedAgain(t *testing.T) {
 	}
 	if !slices.Equal(rolled, []int{25, 26, 27, 28, 29}) {
 		t.Errorf("the window went on at %v", rolled)
+	}
+}
+
+// TestAnAccumulatorThatIsNoneHasItsKeyNamed: in a window that is folded anew
+// and in one that goes on, and the next fold is well.
+func TestAnAccumulatorThatIsNoneHasItsKeyNamed(t *testing.T) {
+	bound := most(t)
+	bad := func(at int) window.Source {
+		var out bytes.Buffer
+		w, err := table.NewWriter(&out, bound.Shape(), table.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range []struct {
+			key  string
+			most []byte
+		}{{"k0", nil}, {"k1", []byte{0xff}}} {
+			if err := w.Append(tuple.AppendString(nil, row.key), [][]byte{{1}, row.most}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		run, err := table.OpenBytes(out.Bytes(), bound.Shape())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return window.Source{ID: fmt.Sprint("bad", at), Start: minute(at), Run: run, All: true, Windowed: true}
+	}
+	r := window.NewRolling(window.RollingOptions{Budget: 1 << 30, Granule: time.Minute})
+	var sources []window.Source
+	for at := 1; at <= 12; at++ {
+		sources = append(sources, one(t, bound, at, 3, int64(at)))
+	}
+	for at := range 2 {
+		_, err := r.Fold(nil, bound, append(slices.Clone(sources), bad(at*20)), nil, minute(12), nil, func(window.Documents) error { return nil })
+		if key := fmt.Sprintf("%x", tuple.AppendString(nil, "k1")); !errors.Is(err, window.ErrUnreadable) || !strings.Contains(err.Error(), key) {
+			t.Errorf("%v, want %v that names key %s", err, window.ErrUnreadable, key)
+		}
+		foldsAlike(t, bound, r, &sources, func() {})
 	}
 }

@@ -144,6 +144,7 @@ func BenchmarkBring(b *testing.B) {
 	more := minuteOfAds(b, bound, 1000, 2_000)
 	late[20].Run, late[20].ID = merged(b, bound, late[20].Run, more.Run), "20 and more"
 	bring := func(b *testing.B, r *window.Rolling, sources []window.Source, n int) int64 {
+		b.Helper()
 		did, err := r.Bring(bound, sources, minute(n))
 		if err != nil {
 			b.Fatal(err)

@@ -40,6 +40,9 @@ type RollingOptions struct {
 //   - what is left is folded anew for those keys and fns of which none of this holds,
 //     over a tree of merged slices, which all window lengths share.
 //
+// All of that goes block by block and column by column: the keys of a block are
+// found together, and what each fn has of them is merged at once.
+//
 // The documents are those of Fold, byte for byte: accumulators are canonical,
 // so equal multisets of records have equal ones, whatever way they were come
 // by. A Rolling may be dropped at any time. After an error it begins anew.
