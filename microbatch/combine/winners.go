@@ -2,6 +2,7 @@ package combine
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
 	"math/bits"
 	"slices"
@@ -42,6 +43,15 @@ type Headed interface {
 	Order
 	// Heads has the head of every record, by its number.
 	Heads() []Head
+}
+
+// Ranker is an Order that writes a rank to where it is to stay.
+type Ranker interface {
+	Order
+	// AppendRank appends Rank(i) to dst. Between from and to out has the tuple
+	// encoding of arg's value of the record, which is a part of the rank; the two
+	// are equal where that is not known.
+	AppendRank(dst []byte, i int, arg *column.Vector) (out []byte, from, to int)
 }
 
 // headOf reads the head of a rank that AppendRank wrote; one that is not known
@@ -198,14 +208,47 @@ func (c *winners) keep(in *Input, arg *column.Vector) {
 	if room := 256 * len(c.dirty); cap(c.arena)-len(c.arena) < room {
 		c.arena = append(make([]byte, 0, 2*cap(c.arena)+room), c.arena...)
 	}
+	ranker, ok := in.Order.(Ranker)
+	guess := 1
 	for _, g := range c.dirty {
 		have := &c.heads[g]
-		from := len(c.arena)
-		c.arena = appendWinner(c.arena, in.Order, arg, int(have.row)-1)
+		from, i := len(c.arena), int(have.row)-1
+		if ok {
+			c.arena, guess = appendRanker(c.arena, guess, ranker, arg, i)
+		} else {
+			c.arena = appendWinner(c.arena, in.Order, arg, i)
+		}
 		c.moved(g, from)
 		have.row = 0
 	}
 	c.tidy()
+}
+
+// appendRanker is appendWinner without a copy of the rank, or an encoding of what
+// the rank has already. guess is the length of the number before the rank, one
+// or two bytes; the next one is likely to have what it returns.
+func appendRanker(dst []byte, guess int, order Ranker, arg *column.Vector, i int) ([]byte, int) {
+	at := len(dst)
+	dst, from, to := order.AppendRank(append(dst, 0, 0)[:at+guess], i, arg)
+	n := len(dst) - at - guess
+	size := 1
+	if n>>7 > 0 {
+		size = 2
+	}
+	if n>>14 > 0 {
+		return tuple.Append(appendRanked(dst[:at], bytes.Clone(dst[at+guess:])), arg, i), guess
+	}
+	if size != guess {
+		dst = append(dst, 0)
+		copy(dst[at+size:], dst[at+guess:])
+		dst = dst[:at+size+n]
+		from, to = from+size-guess, to+size-guess
+	}
+	binary.PutUvarint(dst[at:], uint64(n))
+	if from < to {
+		return append(dst, dst[from:to]...), size
+	}
+	return tuple.Append(dst, arg, i), size
 }
 
 // appendWinner appends the accumulator of one record.

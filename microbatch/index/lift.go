@@ -35,6 +35,7 @@ type Lifter struct {
 	whereAt        []int
 	deletesAt      []int
 	fields         []lifted
+	ranked         int // fields that go by the order of records, the register among them where it does
 
 	// Reject gets every bad row; where it is nil a bad row is an error.
 	Reject func(BadRow)
@@ -168,6 +169,12 @@ func (b *Bound) NewLifter(t *table.Table, start time.Time) (*Lifter, error) {
 			return nil, err
 		}
 		l.fields = append(l.fields, lf)
+		if b.program.builders[f.Fn].NeedsOrder {
+			l.ranked++
+		}
+	}
+	if l.deletes != nil {
+		l.ranked++
 	}
 	return l, nil
 }

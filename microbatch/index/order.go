@@ -16,6 +16,8 @@ type recordOrder struct {
 	heads  []combine.Head
 	ranks  []place // size 0: not made
 	buf    []byte  // the ranks
+	arg    *column.Vector
+	argAt  int // which column of the batch arg is, or -1
 }
 
 // place is where in buf a rank stands.
@@ -24,6 +26,7 @@ type place struct{ off, size int }
 func (o *recordOrder) reset(l *Lifter, batch *column.Batch) {
 	o.lifter, o.batch = l, batch
 	o.heads, o.ranks, o.buf = o.heads[:0], o.ranks[:0], o.buf[:0]
+	o.arg = nil
 }
 
 // Rank implements combine.Order.
@@ -39,6 +42,27 @@ func (o *recordOrder) Rank(i int) []byte {
 		p.size = len(o.buf) - p.off
 	}
 	return o.buf[p.off : p.off+p.size]
+}
+
+// AppendRank implements combine.Ranker. A rank that several fields may ask for is
+// made once.
+func (o *recordOrder) AppendRank(dst []byte, i int, arg *column.Vector) (out []byte, from, to int) {
+	if o.lifter.ranked > 1 {
+		return append(dst, o.Rank(i)...), 0, 0
+	}
+	columns := o.batch.Columns
+	if o.arg != arg {
+		o.arg, o.argAt = arg, slices.Index(columns, arg)
+	}
+	dst = combine.AppendRank(dst, o.lifter.times, i, o.lifter.dead[i] == removes, nil)
+	if o.argAt < 0 {
+		return tuple.AppendRow(dst, columns, i), 0, 0
+	}
+	dst = tuple.AppendRow(dst, columns[:o.argAt], i)
+	from = len(dst)
+	dst = tuple.AppendRow(dst, columns[o.argAt:o.argAt+1], i)
+	to = len(dst)
+	return tuple.AppendRow(dst, columns[o.argAt+1:], i), from, to
 }
 
 // Heads implements combine.Headed.
