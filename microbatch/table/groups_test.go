@@ -144,6 +144,11 @@ func TestColumnsWriteWhatRowsDo(t *testing.T) {
 			}
 		}
 		want := write(t, tab, table.Options{})
+		for _, room := range []int64{1, 4_100, 30_000, 1 << 30, 1 << 30} {
+			if !bytes.Equal(write(t, tab, table.Options{Room: room}), want) {
+				t.Errorf("%d groups with room for %d bytes: another run", groups, room)
+			}
+		}
 		var rows bytes.Buffer
 		w, err := table.NewWriter(&rows, shape, table.Options{})
 		if err != nil {

@@ -14,7 +14,30 @@ type rows struct {
 	ends [][]int // of each fn, where the accumulator of each row ends
 }
 
-func newRows(fns int) rows { return rows{accs: make([][]byte, fns), ends: make([][]int, fns)} }
+func newRows(fns int) (r rows) {
+	r.reset(fns)
+	return r
+}
+
+// reset forgets the rows and keeps their memory for others of so many fns.
+func (r *rows) reset(fns int) {
+	if len(r.accs) != fns {
+		*r = rows{accs: make([][]byte, fns), ends: make([][]int, fns)}
+	}
+	r.keys, r.at = r.keys[:0], r.at[:0]
+	for f := range r.accs {
+		r.accs[f], r.ends[f] = r.accs[f][:0], r.ends[f][:0]
+	}
+}
+
+// bytes is the memory held.
+func (r *rows) bytes() int64 {
+	n := cap(r.keys) + 8*cap(r.at)
+	for f := range r.accs {
+		n += cap(r.accs[f]) + 8*cap(r.ends[f])
+	}
+	return int64(n)
+}
 
 // size is the bytes of the first n rows.
 func (r *rows) size(n int) int {
@@ -85,8 +108,12 @@ func (r *rows) add(key []byte, accs [][]byte) {
 // addGroups adds the groups of a table, those of identities alone left out.
 func (r *rows) addGroups(t *Table, groups []uint32) {
 	n := len(r.at)
-	for f, c := range t.columns {
-		r.accs[f], r.ends[f] = combine.AppendAccs(c, r.accs[f], r.ends[f], groups)
+	if t.bodies.at != nil {
+		t.bodies.appendTo(r, groups)
+	} else {
+		for f, c := range t.columns {
+			r.accs[f], r.ends[f] = combine.AppendAccs(c, r.accs[f], r.ends[f], groups)
+		}
 	}
 	for _, g := range groups {
 		r.keys = append(r.keys, t.Key(g)...)

@@ -62,6 +62,8 @@ type Table struct {
 	scratch []byte
 	order   []sortKey
 	spare   []sortKey
+	bodies  bodies // scratch
+	desk    desk
 }
 
 // New returns an empty table.
@@ -144,9 +146,9 @@ func (t *Table) Len() int { return t.keys.Len() }
 func (t *Table) Key(g uint32) []byte { return t.keys.Bytes(g) }
 
 // Bytes is the memory held, for budgets. Writing a run takes another 32 bytes
-// for each group, and a few hundred rows.
+// for each group, a few hundred rows, and what Options.Room allows.
 func (t *Table) Bytes() int64 {
-	n := t.keys.Size() + int64(cap(t.scratch)+16*cap(t.order)+16*cap(t.spare))
+	n := t.keys.Size() + int64(cap(t.scratch)+16*cap(t.order)+16*cap(t.spare)) + t.bodies.bytes() + t.desk.bytes()
 	if t.index != nil {
 		n += t.index.bytes()
 	}
@@ -160,7 +162,7 @@ func (t *Table) Bytes() int64 {
 // anew. The columns are replaced: ask Columns for them again.
 func (t *Table) Reset() {
 	t.forget()
-	t.order, t.spare = nil, nil
+	t.order, t.spare, t.bodies, t.desk = nil, nil, bodies{}, desk{}
 	for i, f := range t.shape.Fns {
 		t.columns[i] = f.NewColumn()
 	}

@@ -17,6 +17,9 @@ import (
 type Options struct {
 	// Compress stores blocks with zstd where that makes them smaller.
 	Compress bool
+	// Room is what Table.WriteRun may hold of the run's rows besides the table:
+	// in memory it is quicker to write them before they are sorted.
+	Room int64
 }
 
 // Summary says what a run holds.
@@ -37,21 +40,31 @@ type Writer struct {
 	err    error
 	size   int64
 	rows   int64
-	open   rows   // those that are not written yet
 	last   []byte // the last key written
 	any    bool   // whether there is one
 	bytes  int    // that Append has added to the open rows
-	packer packer
-	block  []byte
-	out    []byte
 	index  []byte
 	blocks int
 	was    int // the rows of the last
+	desk
+}
+
+// desk is what a writer works with.
+type desk struct {
+	open   rows // those that are not written yet
+	packer packer
+	block  []byte
+	out    []byte
+}
+
+func (d *desk) bytes() int64 {
+	return d.open.bytes() + int64(cap(d.block)+cap(d.out)+4*cap(d.packer.same)+4*cap(d.packer.rest))
 }
 
 // NewWriter writes the header and returns a writer of rows.
 func NewWriter(w io.Writer, shape Shape, o Options) (*Writer, error) {
-	rw := &Writer{w: w, open: newRows(len(shape.Fns)), sum: sha256.New()}
+	rw := &Writer{w: w, sum: sha256.New()}
+	rw.open.reset(len(shape.Fns))
 	if o.Compress {
 		enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
 			zstd.WithWindowSize(256<<10), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
