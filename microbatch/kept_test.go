@@ -118,13 +118,14 @@ func (h *kept) drop(minute int) {
 		rows[i] = fmt.Sprintf(`{"item":"i%d","ts":%q,"clicks":%d,"title":%s,"op":%s,"w":%s,"user":"u%d","price":%.2f}`,
 			h.rng.IntN(h.keys), ts.Format(time.RFC3339), h.rng.IntN(40), title, op, h.wide, h.rng.IntN(9), h.rng.NormFloat64()*100)
 	}
+	var large []string
 	if h.bulky && (len(h.objects) == 0 || h.rng.IntN(5) == 0) {
 		for i := range 40 {
 			title := "" // that does not compress
 			for n := range 16 {
 				title += sink.Sum([]byte(fmt.Sprint(i, n)))
 			}
-			rows = append(rows, fmt.Sprintf(`{"item":"bulk%03d","ts":%q,"clicks":1,"title":%q,"op":"U","w":%s,"user":"u","price":1.5}`,
+			large = append(large, fmt.Sprintf(`{"item":"bulk%03d","ts":%q,"clicks":1,"title":%q,"op":"U","w":%s,"user":"u","price":1.5}`,
 				i, h.minute(minute).Format(time.RFC3339), title, h.wide))
 		}
 	}
@@ -134,7 +135,7 @@ func (h *kept) drop(minute int) {
 	} else {
 		h.objects = append(h.objects, key)
 	}
-	h.putKey(key, rows...)
+	h.putKey(key, append(large, rows...)...)
 }
 
 // event is one thing that happens.

@@ -255,8 +255,8 @@ func (r *layeredRig) bulk() (out []change) {
 func TestLayers(t *testing.T) {
 	r := newLayered(t)
 	r.want["leaves"], r.want["changes"], r.want["dies"] = 1, 1, 1
-	m := r.publish(0, change{item: "leaves", clicks: 1})
-	m = r.publish(6, append(r.bulk(), change{item: "changes", clicks: 1}, change{item: "dies", clicks: 1})...)
+	r.publish(0, change{item: "leaves", clicks: 1})
+	m := r.publish(6, append(r.bulk(), change{item: "changes", clicks: 1}, change{item: "dies", clicks: 1})...)
 	r.says("the first large pane", m, 0)
 	r.want["changes"] = 2
 	m = r.publish(1, change{item: "changes", clicks: 1})
