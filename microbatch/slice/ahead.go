@@ -17,12 +17,12 @@ import (
 // at once, in the room of the object in hand.
 
 const (
-	aheadBytes = 8 << 20 // where the limits have no bound
-	aheadCalls = 4       // at a time
+	aheadBytes = 16 << 20 // of a step: enough for its workers, and little enough to be near
+	aheadCalls = 16       // at a time
 )
 
-// ahead opens the objects of a partition and fetches those to come. It is safe
-// for concurrent use.
+// ahead opens the objects of a step, in the order of their partitions, and
+// fetches those to come. It is safe for concurrent use.
 type ahead struct {
 	s       *Builder
 	objects []partition.Object
@@ -33,9 +33,18 @@ type ahead struct {
 	mu      struct {
 		sync.Mutex
 		opened []*fetched
-		next   int // the first object that nobody has asked for and that is not fetched
+		seen   []bool // was asked for, or is not to be
+		next   int    // those before it are opened or seen
 		calls  int
+		held   int64 // bytes, of the budget
 	}
+}
+
+// part is the objects of one partition.
+type part struct {
+	*ahead
+	from, to int
+	own      bool // nobody else reads ahead of it
 }
 
 // fetched is a blob that may have been read before it is asked for. But for that
@@ -62,8 +71,52 @@ func (s *Builder) ahead(ctx context.Context, objects []partition.Object) *ahead 
 		a.budget = scan.NewAhead(bytes)
 	}
 	a.ctx, a.cancel = context.WithCancel(ctx)
-	a.mu.opened = make([]*fetched, len(objects))
+	a.mu.opened, a.mu.seen = make([]*fetched, len(objects)), make([]bool, len(objects))
 	return a
+}
+
+// part returns n of the objects.
+func (a *ahead) part(from, n int) *part { return &part{ahead: a, from: from, to: from + n} }
+
+// reading returns the objects of the input, from the first on: those that the
+// hands read ahead for, or its own. stop must be called.
+func (s *Builder) reading(ctx context.Context, in Input, h *hands) *part {
+	if h != nil && h.src != nil {
+		h.src.rewind()
+		return h.src
+	}
+	p := s.ahead(ctx, in.Objects).part(0, len(in.Objects))
+	p.own = true
+	return p
+}
+
+func (p *part) open(i int) *fetched { return p.ahead.open(p.from + i) }
+func (p *part) close(i int)         { p.ahead.close(p.from + i) }
+func (p *part) keep(i int)          { p.ahead.keep(p.from + i) }
+func (p *part) len() int            { return p.to - p.from }
+
+// rewind begins again with the first object.
+func (p *part) rewind() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.mu.seen[p.from:p.to])
+	p.mu.next = min(p.mu.next, p.from)
+}
+
+// stop lets go of the objects: nothing of them is read any more.
+func (p *part) stop() {
+	if p.own {
+		p.ahead.stop()
+		return
+	}
+	p.mu.Lock()
+	for i := p.from; i < p.to; i++ {
+		p.mu.seen[i] = true
+	}
+	p.mu.Unlock()
+	for i := range p.len() {
+		p.close(i)
+	}
 }
 
 // stop ends what is being fetched and waits for it. What was read is invalid
@@ -81,7 +134,7 @@ func (a *ahead) open(i int) *fetched {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f := a.at(i)
-	a.mu.next = max(a.mu.next, i+1)
+	a.mu.seen[i] = true
 	a.more()
 	return f
 }
@@ -92,7 +145,6 @@ func (a *ahead) close(i int) {
 	a.mu.Lock()
 	f := a.mu.opened[i]
 	a.mu.opened[i] = nil
-	a.more()
 	a.mu.Unlock()
 	if f == nil {
 		return
@@ -100,7 +152,6 @@ func (a *ahead) close(i int) {
 	if f.ready != nil {
 		<-f.ready
 	}
-	a.done(f)
 	if f.ours {
 		most := int64(keptFiles)
 		if g := a.s.Limits.RowGroup; g > 0 {
@@ -109,6 +160,10 @@ func (a *ahead) close(i int) {
 		a.s.Reuse.giveFile(f.bytes, most)
 	}
 	f.bytes, f.err, f.ready = nil, errClosed, nil
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.done(f)
+	a.more()
 }
 
 var errClosed = errors.New("the object was closed")
@@ -122,16 +177,10 @@ func (a *ahead) keep(i int) {
 	a.more()
 }
 
-// rewind begins again with the first object.
-func (a *ahead) rewind() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.mu.next = 0
-}
-
-// done gives the object's bytes back to the budget.
+// done gives the object's bytes back to the budget; the caller holds mu.
 func (a *ahead) done(f *fetched) {
 	a.budget.Give(f.held)
+	a.mu.held -= f.held
 	f.held = 0
 }
 
@@ -153,14 +202,15 @@ func (a *ahead) more() {
 	}
 	for ; a.mu.next < len(a.objects) && a.mu.calls < aheadCalls && a.ctx.Err() == nil; a.mu.next++ {
 		size := a.objects[a.mu.next].Size
-		if size == 0 || size > most || a.mu.opened[a.mu.next] != nil {
+		if size == 0 || size > most || a.mu.opened[a.mu.next] != nil || a.mu.seen[a.mu.next] {
 			continue
 		}
-		if !a.budget.Take(size) {
+		if a.mu.held+size > aheadBytes || !a.budget.Take(size) {
 			return
 		}
 		f := a.at(a.mu.next)
 		f.held, f.ready = size, make(chan struct{})
+		a.mu.held += size
 		a.mu.calls++
 		a.all.Go(func() { a.fetch(f) })
 	}

@@ -23,11 +23,17 @@ import (
 // order that has one is the one that is told.
 
 // hands are the workers of a step. A nil hands is one that is taken.
-type hands struct{ free *semaphore.Weighted }
+type hands struct {
+	free *semaphore.Weighted
+	src  *part // that is read ahead for them; nil: none
+}
 
 func newHands(workers int) *hands {
-	return &hands{semaphore.NewWeighted(int64(max(1, workers)))}
+	return &hands{free: semaphore.NewWeighted(int64(max(1, workers)))}
 }
+
+// on are the same hands on a part of what is read.
+func (h *hands) on(src *part) *hands { return &hands{free: h.free, src: src} }
 
 // wait waits for a free one, and has it before any spare.
 func (h *hands) wait() { _ = h.free.Acquire(context.Background(), 1) }
@@ -42,7 +48,7 @@ func (h *hands) release() { h.free.Release(1) }
 type walk struct {
 	s     *Builder
 	hands *hands
-	src   *ahead
+	src   *part
 	all   sync.WaitGroup
 	mu    struct {
 		sync.Mutex
@@ -58,9 +64,9 @@ var errPast = errors.New("an object before has failed")
 // each has do called for every object, in order as they begin, and returns the
 // error of the first that has one; what comes after that is of no use. The
 // scratch is do's until it returns, and so is what was read of the object.
-func (s *Builder) each(h *hands, src *ahead, scratch *scan.Scratch, do func(w *walk, i int, f *fetched, scratch *scan.Scratch) error) error {
+func (s *Builder) each(h *hands, src *part, scratch *scan.Scratch, do func(w *walk, i int, f *fetched, scratch *scan.Scratch) error) error {
 	w := &walk{s: s, hands: h, src: src}
-	w.failed.Store(int64(len(src.objects)))
+	w.failed.Store(int64(src.len()))
 	w.work(scratch, do)
 	w.all.Wait()
 	return w.mu.err
@@ -95,11 +101,11 @@ func (w *walk) take() (i int, more bool) {
 		return -1, false
 	}
 	w.mu.next++
-	return i, w.mu.next < len(w.src.objects)
+	return i, w.mu.next < w.src.len()
 }
 
 func (w *walk) one(i int, scratch *scan.Scratch, do func(*walk, int, *fetched, *scan.Scratch) error) (err error) {
-	defer rescue.Into(&err, "read object "+w.src.objects[i].Key)
+	defer rescue.Into(&err, "read object "+w.src.objects[w.src.from+i].Key)
 	return do(w, i, w.src.open(i), scratch)
 }
 

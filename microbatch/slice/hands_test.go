@@ -113,6 +113,43 @@ func TestSpareHandsDecode(t *testing.T) {
 	}
 }
 
+// wholly is meeting for blobs that are read whole.
+type wholly struct{ meeting }
+
+func (m wholly) ReadAll(ctx context.Context) ([]byte, error) {
+	return m.ReadRange(ctx, 0, m.Size())
+}
+
+// TestPartitionsAreFetchedAhead: a single worker has the objects of partitions to
+// come fetched while it waits for that of the first, within the bound in bytes.
+func TestPartitionsAreFetchedAhead(t *testing.T) {
+	x := &texts{bodies: map[string]string{}}
+	var inputs []Input
+	const partitions, size = 5, 24
+	once := map[string]*sync.Once{}
+	for i := range partitions {
+		key := fmt.Sprint(i)
+		x.bodies[key], once[key] = `{"k":"x","n":1,"s":"a"}`+"\n", new(sync.Once)
+		start := sliceStart.Add(time.Duration(i) * time.Minute)
+		inputs = append(inputs, Input{Start: start, Objects: []partition.Object{{Key: key, ETag: key, Size: size, Partition: start}}})
+	}
+	s := x.slicer(t, scan.NDJSON, scan.Fail)
+	s.Limits.Ahead = scan.NewAhead((partitions - 1) * size)
+	types := []column.Type{column.Of(column.String), column.Of(column.Int64), column.Of(column.String)}
+	var all sync.WaitGroup
+	all.Add(partitions)
+	s.Open = func(o partition.Object) (scan.Blob, map[string]string) {
+		return wholly{meeting{textBlob{x, o.Key}, &all, once[o.Key]}}, nil
+	}
+	w, err := s.Window(t.Context(), inputs, nil, types, NewCache(1<<20), 1)
+	if err != nil || len(w.Slices) != partitions {
+		t.Fatalf("%+v, %v", w, err)
+	}
+	if !s.Limits.Ahead.Take(s.Limits.Ahead.Most()) {
+		t.Error("not all bytes were given back")
+	}
+}
+
 // TestTheFirstRejectsAreKept: of the rows left out the first in the order of the
 // objects are kept, whoever is the first to meet one.
 func TestTheFirstRejectsAreKept(t *testing.T) {

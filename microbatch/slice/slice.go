@@ -261,7 +261,7 @@ func (s *Builder) buildAt(ctx context.Context, in Input, types []column.Type, h 
 	if s.Format == scan.Parquet {
 		as = types
 	}
-	src := s.ahead(ctx, in.Objects)
+	src := s.reading(ctx, in, h)
 	defer src.stop()
 	g := s.gathering(slice, b, in.Objects)
 	err = s.each(h, src, &b.tools.scratch, func(w *walk, i int, f *fetched, scratch *scan.Scratch) error {
@@ -302,7 +302,7 @@ func (s *Builder) buildAt(ctx context.Context, in Input, types []column.Type, h 
 // buildObserved is build in two passes: the first tells the types.
 func (s *Builder) buildObserved(ctx context.Context, in Input, hint []column.Type, h *hands) (*Slice, error) {
 	slice := &Slice{Start: in.Start, Index: s.index()}
-	src := s.ahead(ctx, in.Objects)
+	src := s.reading(ctx, in, h)
 	defer src.stop()
 	seen := make([]ReadObject, len(in.Objects))
 	held := int64(0)

@@ -77,8 +77,17 @@ func (s *Builder) Window(ctx context.Context, inputs []Input, floor, hint []colu
 func (s *Builder) buildAll(ctx context.Context, inputs []Input, due []int, hint []column.Type, cache *Cache, workers int, out []*Slice) error {
 	var g errgroup.Group
 	h := newHands(workers)
+	var objects []partition.Object
+	for _, i := range due {
+		objects = append(objects, inputs[i].Objects...)
+	}
+	src := s.ahead(ctx, objects)
+	defer src.stop()
 	errs := make([]error, len(due))
+	at := 0
 	for n, i := range due {
+		h := h.on(src.part(at, len(inputs[i].Objects)))
+		at += len(inputs[i].Objects)
 		h.wait()
 		g.Go(func() error {
 			defer h.release()
