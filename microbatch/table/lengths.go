@@ -89,12 +89,12 @@ func (r *bytesReader) lengths(out []uint32) (sum uint64) {
 		}
 		return least * uint64(len(out))
 	case 8:
-		for i, c := range in {
-			out[i] = seen.add(uint32(c)) + uint32(least)
-		}
+		seen = bytesOf(out, in, uint32(least))
 	case 16:
 		for i := range out {
-			out[i] = seen.add(uint32(binary.LittleEndian.Uint16(in[2*i:]))) + uint32(least)
+			x := uint32(binary.LittleEndian.Uint16(in[2*i:]))
+			seen.add(x)
+			out[i] = x + uint32(least)
 		}
 	case 32:
 		for i := range out {
@@ -103,15 +103,13 @@ func (r *bytesReader) lengths(out []uint32) (sum uint64) {
 				r.err = errLength
 				return 0
 			}
-			out[i] = seen.add(x) + uint32(least)
+			seen.add(x)
+			out[i] = x + uint32(least)
 		}
 	default:
-		if !seen.narrow(out, in, w, uint32(least)) {
-			r.err = errLength
-			return 0
-		}
+		seen = bitsOf(out, in, w, uint32(least))
 	}
-	if seen.least() != 0 || bitsFor(seen.any) != w {
+	if !seen.minimal(w) {
 		r.err = errLength
 		return 0
 	}
@@ -122,34 +120,79 @@ func (r *bytesReader) lengths(out []uint32) (sum uint64) {
 type spread struct {
 	sum  uint64
 	any  uint32 // bits that any has
-	most uint32 // of the complements
+	zero uint32 // the highest bit says that one is zero
 }
 
-func (s *spread) add(x uint32) uint32 {
+func (s *spread) add(x uint32) {
 	s.sum += uint64(x)
 	s.any |= x
-	s.most = max(s.most, ^x)
-	return x
+	s.zero |= x - 1
 }
 
-func (s *spread) least() uint32 { return ^s.most }
+// minimal says whether w is the fewest bits, and the least is one of them.
+func (s *spread) minimal(w int) bool { return s.zero>>31 == 1 && bitsFor(s.any) == w }
 
-// narrow is lengths of less than eight bits; it says whether what is left of the
-// last byte is zero.
-func (s *spread) narrow(out []uint32, in []byte, w int, least uint32) bool {
-	per, mask := 8/w, byte(1)<<w-1
-	for _, c := range in {
-		some := out[:min(per, len(out))]
-		out = out[len(some):]
-		for j := range some {
-			some[j] = s.add(uint32(c&mask)) + least
-			c >>= w
+// bytesOf reads lengths of eight bits.
+func bytesOf(out []uint32, in []byte, least uint32) (s spread) {
+	out = out[:len(in)]
+	for i, c := range in {
+		x := uint32(c)
+		s.sum += uint64(x)
+		s.any |= x
+		s.zero |= x - 1
+		out[i] = x + least
+	}
+	return s
+}
+
+// bitsOf reads lengths of one, two or four bits.
+func bitsOf(out []uint32, in []byte, w int, least uint32) (s spread) {
+	whole := len(out) * w / 8
+	switch w {
+	case 4:
+		for i, c := range in[:whole] {
+			o := out[2*i : 2*i+2 : 2*i+2]
+			x, y := uint32(c&15), uint32(c>>4)
+			s.sum += uint64(x + y)
+			s.any |= x | y
+			s.zero |= (x - 1) | (y - 1)
+			o[0], o[1] = x+least, y+least
 		}
-		if c != 0 {
-			return false
+	case 2:
+		for i, c := range in[:whole] {
+			o := out[4*i : 4*i+4 : 4*i+4]
+			x, y, z, u := uint32(c&3), uint32(c>>2&3), uint32(c>>4&3), uint32(c>>6)
+			s.sum += uint64(x + y + z + u)
+			s.any |= x | y | z | u
+			s.zero |= (x - 1) | (y - 1) | (z - 1) | (u - 1)
+			o[0], o[1], o[2], o[3] = x+least, y+least, z+least, u+least
+		}
+	case 1:
+		for i, c := range in[:whole] {
+			o := out[8*i : 8*i+8 : 8*i+8]
+			for j := range o {
+				o[j] = uint32(c>>j&1) + least
+			}
+			set := uint32(bits.OnesCount8(c))
+			s.sum += uint64(set)
+			s.any |= (set + 7) / 8
+			s.zero |= set - 8 // of which the highest bit is set unless all are
 		}
 	}
-	return true
+	if whole == len(in) {
+		return s
+	}
+	c := uint32(in[whole])
+	for i := 8 / w * whole; i < len(out); i++ {
+		x := c & (1<<w - 1)
+		c >>= w
+		s.add(x)
+		out[i] = x + least
+	}
+	if c != 0 {
+		s.any = ^uint32(0) // what is left of the last byte is not zero
+	}
+	return s
 }
 
 // cumulate turns lengths into ends.
