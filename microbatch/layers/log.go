@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 
 	"github.com/deltad/deltad/microbatch/spool"
 )
@@ -74,6 +75,7 @@ type logReader struct {
 	in   *bufio.Reader
 	left int64 // bytes not read yet
 	done bool
+	sum  [16]byte
 }
 
 var errLog = errors.New("it does not hold together")
@@ -100,7 +102,7 @@ func (r *logReader) entry() error {
 	if err != nil {
 		return err
 	}
-	r.left -= int64(len(binary.AppendUvarint(nil, n)))
+	r.left -= int64(uvarintLen(n))
 	if r.left < 1 || n > uint64(r.left-1) {
 		return errLog
 	}
@@ -116,11 +118,13 @@ func (r *logReader) entry() error {
 	if r.dead, r.digest = kind == stone, (digest{}); r.dead {
 		return nil
 	}
-	var b [16]byte
-	if r.left -= int64(len(b)); kind != paper || r.left < 0 {
+	if r.left -= int64(len(r.sum)); kind != paper || r.left < 0 {
 		return errLog
 	}
-	_, err = io.ReadFull(r.in, b[:])
-	r.digest = digest{binary.LittleEndian.Uint64(b[:8]), binary.LittleEndian.Uint64(b[8:])}
+	_, err = io.ReadFull(r.in, r.sum[:])
+	r.digest = digest{binary.LittleEndian.Uint64(r.sum[:8]), binary.LittleEndian.Uint64(r.sum[8:])}
 	return err
 }
+
+// uvarintLen is how many bytes a number takes, written as a log is.
+func uvarintLen(n uint64) int { return (bits.Len64(n|1) + 6) / 7 }
