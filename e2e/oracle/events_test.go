@@ -23,7 +23,7 @@ func (h *history) run() {
 	h.step(microbatch.StepOptions{})
 	events := 5 + h.rng.IntN(36)
 	if h.long {
-		events = 5 + h.rng.IntN(24) // over windows that take their time
+		events = 5 + h.rng.IntN(18) // over windows that take their time
 	}
 	for range events {
 		h.event()
@@ -48,6 +48,9 @@ func (h *history) event() {
 	}
 	if h.widens {
 		choices = append(choices, choice{8, h.widen})
+	}
+	if h.long {
+		choices = append(choices, choice{16, h.ticks})
 	}
 	total := 0
 	for _, c := range choices {

@@ -39,6 +39,7 @@ type history struct {
 	paused      bool
 	keepBase    bool // the step in hand leaves candidates alone
 	long        bool // see long_test.go
+	keys        int  // how many items there are
 	widens      bool // see widen_test.go
 	wide        bool // level has fractions now
 	within      bool // a rebuild goes on within a run
@@ -55,7 +56,14 @@ func newHistory(t *testing.T, seed uint64, empty []byte, counts map[string]int) 
 	}
 	h.world = newWorld(h.rng.IntN(2) == 0)
 	h.long, h.widens = h.rng.IntN(4) == 0, h.rng.IntN(3) == 0
+	h.keys = 8
+	if h.long {
+		h.keys = 2 + h.rng.IntN(7)
+	}
 	c := newConfig(h.rng, h.long)
+	if h.widens && h.rng.IntN(3) == 0 {
+		c.onlyFilterLevel(h.rng)
+	}
 	c.name = "first"
 	h.ties = !c.timed || h.rng.IntN(2) == 0
 	support := []int{0, 2 + h.rng.IntN(4), 5 + h.rng.IntN(20)}[h.rng.IntN(3)]
@@ -484,7 +492,7 @@ func (h *history) rows(part int) []record {
 
 func (h *history) row(part int) record {
 	r := record{
-		"item": fmt.Sprintf("k%d", h.rng.IntN(8)), "user_key": fmt.Sprintf("u%d", h.rng.IntN(2)), "op": "U", "ts": nil,
+		"item": fmt.Sprintf("k%d", h.rng.IntN(h.keys)), "user_key": fmt.Sprintf("u%d", h.rng.IntN(2)), "op": "U", "ts": nil,
 		"clicks": h.maybe(int64(h.rng.IntN(6))), "price": h.maybe(float64(h.rng.IntN(20)) + 0.25), "title": h.maybe(fmt.Sprintf("t%d", h.rng.IntN(9))),
 		"user": h.maybe(fmt.Sprintf("u%d", h.rng.IntN(5))), "ad": h.maybe(fmt.Sprintf("a%d", h.rng.IntN(3))), "bid": h.maybe(int64(h.rng.IntN(9))),
 		"country": h.maybe([]string{"DE", "FR", "XX"}[h.rng.IntN(3)]), "level": h.maybe(h.level()), "extra": h.maybe(int64(h.rng.IntN(9))), "note": h.maybe(fmt.Sprintf("n%d", h.rng.IntN(9))),

@@ -9,7 +9,8 @@ import (
 
 // In one of four histories the window is long: 20 partitions and more, most of
 // them filled before the first step, fields over durations of every size in it,
-// and jumps that leave less than half of the window before.
+// partitions that come one by one, and jumps that leave less than half of the
+// window before.
 
 // longest is the window of such a history.
 func longest(rng *rand.Rand) int { return 20 + rng.IntN(21) }
@@ -22,6 +23,19 @@ func (h *history) fill() {
 		if h.rng.IntN(5) > 0 {
 			h.drop(h.world.now-back, "new object")
 		}
+	}
+}
+
+// ticks are partitions one after the other, each with its step: the window
+// moves on by small parts, and what was best in it leaves.
+func (h *history) ticks() {
+	h.t.Helper()
+	n := 3 + h.rng.IntN(14)
+	h.happens("steady ticks", "%d", n)
+	for range n {
+		h.world.now++
+		h.arrive(1)
+		h.maybeStep()
 	}
 }
 

@@ -151,6 +151,7 @@ var predicates = map[string]predicate{
 	"clicks > 2":      {"clicks", func(v any) bool { return v.(int64) > 2 }},
 	"clicks <= 3":     {"clicks", func(v any) bool { return v.(int64) <= 3 }},
 	"level > 3":       {"level", func(v any) bool { return v.(float64) > 3 }},
+	"level != 3":      {"level", func(v any) bool { return v.(float64) != 3 }},
 	"op == 'D'":       {"op", func(v any) bool { return v.(string) == "D" }},
 	"op != 'U'":       {"op", func(v any) bool { return v.(string) != "U" }},
 }

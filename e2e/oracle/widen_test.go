@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/deltad/deltad/microbatch"
@@ -18,6 +19,19 @@ import (
 // rebuild helps.
 
 const widening = "level"
+
+// onlyFilterLevel leaves the column to a filter: a field that it does not feed
+// has no other type when it widens, and other accumulators all the same, for
+// the column is in the order of records.
+func (c *config) onlyFilterLevel(rng *rand.Rand) {
+	c.fields = slices.DeleteFunc(c.fields, func(f field) bool { return f.arg == widening })
+	if rng.IntN(2) == 0 {
+		c.where = "level != 3"
+	} else if _, there := c.field("high"); !there {
+		high := pool[slices.IndexFunc(pool, func(f field) bool { return f.name == "high" })]
+		c.fields = slices.Insert(c.fields, 1, high)
+	}
+}
 
 // level is a value of the column.
 func (h *history) level() float64 {
