@@ -85,7 +85,7 @@ func (s *Scope) load(at slice.ID, set Settings) *slice.Slice {
 		s.d.mu.Unlock()
 		touch(name, used)
 		return found
-	case err == errMissing:
+	case errors.Is(err, errMissing):
 		set.Observe(TierDirectory, Miss, 1)
 	case errors.Is(err, slice.ErrDamaged):
 		set.Observe(TierDirectory, Damaged, 1)

@@ -44,7 +44,7 @@ func atRest(t rapid.TB, s *Slice, at ID) []byte {
 		if n, err := body.WriteTo(&written); err != nil || n != int64(written.Len()) || !bytes.Equal(written.Bytes(), b[from:]) {
 			t.Fatalf("wrote %d of %d bytes from %d: %v", n, len(b), from, err)
 		}
-		if n, err := body.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		if n, err := body.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
 			t.Fatalf("%d bytes are left, %v", n, err)
 		}
 	}

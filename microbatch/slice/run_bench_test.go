@@ -1,8 +1,8 @@
 package slice
 
 import (
-	"fmt"
 	"io"
+	"math"
 	"testing"
 	"time"
 
@@ -52,62 +52,73 @@ func BenchmarkRun(b *testing.B) {
 		fields    []index.FieldSpec
 	}{{"int", "item_id", fields}, {"string", "item_key", fields}, {"int/numbers", "item_id", fields[:9]}} {
 		tab, shape := gathered(b, c.key, c.fields)
-		write := func(b *testing.B) *spool.Data {
+		write := func() (*spool.Data, error) {
 			out := spool.New("", nil)
 			if _, err := tab.WriteRun(out, table.Options{Room: 64 << 20}); err != nil {
-				b.Fatal(err)
+				return nil, err
 			}
-			d, err := out.Seal()
-			if err != nil {
-				b.Fatal(err)
-			}
-			return d
+			return out.Seal()
 		}
-		data := write(b)
+		data, err := write()
+		if err != nil {
+			b.Fatal(err)
+		}
 		run, err := table.Open(data, data.Size(), shape)
 		if err != nil {
 			b.Fatal(err)
 		}
 		slice := &Slice{Run: data}
-		per := func(name string, do func(b *testing.B)) {
-			b.Run(fmt.Sprintf("%s/%s", c.name, name), func(b *testing.B) {
+		for _, part := range []struct {
+			name string
+			do   func() error
+		}{
+			{"write", func() error {
+				d, err := write()
+				if err == nil {
+					d.Close()
+				}
+				return err
+			}},
+			{"store", func() error {
+				body, err := slice.AtRest(ID{})
+				if err == nil {
+					_, err = body.WriteTo(io.Discard)
+				}
+				return err
+			}},
+			{"check", func() error {
+				_, err := table.Check(data, data.Size())
+				return err
+			}},
+			{"rows", func() error {
+				c, n := run.Cursor(), 0
+				for c.Next() {
+					for f := range shape.Fns {
+						n += len(c.Acc(f))
+					}
+				}
+				return c.Err()
+			}},
+			{"blocks", func() error {
+				c := run.Blocks()
+				for c.Next() {
+				}
+				return c.Err()
+			}},
+		} {
+			b.Run(c.name+"/"+part.name, func(b *testing.B) {
 				b.ReportAllocs()
-				least := time.Duration(1 << 62)
+				least := time.Duration(math.MaxInt64)
 				for b.Loop() {
 					before := cpu()
-					do(b)
+					if err := part.do(); err != nil {
+						b.Fatal(err)
+					}
 					least = min(least, cpu()-before)
 				}
 				b.ReportMetric(float64(least)/float64(run.Rows()), "least-cpu-ns/row")
 				b.ReportMetric(float64(data.Size())/float64(run.Rows()), "B/row")
 			})
 		}
-		per("write", func(b *testing.B) { write(b).Close() })
-		per("rest", func(b *testing.B) {
-			if _, err := slice.AtRest(ID{}); err != nil {
-				b.Fatal(err)
-			}
-		})
-		per("store", func(b *testing.B) {
-			body, err := slice.AtRest(ID{})
-			if err != nil {
-				b.Fatal(err)
-			}
-			if _, err := io.Copy(io.Discard, struct{ io.Reader }{body}); err != nil {
-				b.Fatal(err)
-			}
-		})
-		per("rows", func(b *testing.B) {
-			n := 0
-			for c := run.Cursor(); c.Next(); {
-				for f := range shape.Fns {
-					n += len(c.Acc(f))
-				}
-			}
-		})
-		per("blocks", func(b *testing.B) {
-			for c := run.Blocks(); c.Next(); {
-			}
-		})
 	}
 }

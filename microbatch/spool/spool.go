@@ -179,7 +179,7 @@ func (s *Spool) Fill(r io.Reader, most int64) (filled int64, err error) {
 		} else {
 			_, _ = s.Write(buf[:got]) // s.err
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -2,6 +2,7 @@ package spool_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -313,7 +314,7 @@ func TestFillTakesWhatIsThere(t *testing.T) {
 		t.Errorf("%d bytes taken", took)
 	}
 	for _, broken := range []error{io.ErrUnexpectedEOF, io.ErrClosedPipe} {
-		if _, err := s.Fill(io.MultiReader(bytes.NewReader([]byte("x")), iotest.ErrReader(broken)), 100); err != broken {
+		if _, err := s.Fill(io.MultiReader(bytes.NewReader([]byte("x")), iotest.ErrReader(broken)), 100); !errors.Is(err, broken) {
 			t.Errorf("%v, want %v", err, broken)
 		}
 	}

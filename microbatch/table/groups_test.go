@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -170,4 +171,47 @@ func TestColumnsWriteWhatRowsDo(t *testing.T) {
 			t.Errorf("%d groups: another run of %d rows", groups, n)
 		}
 	}
+}
+
+// TestRoomDoesNotShow: rows are the same whether they are written in the order of
+// memory first or not, of whatever length they are.
+func TestRoomDoesNotShow(t *testing.T) {
+	text := column.Of(column.String)
+	shape := table.Shape{
+		Keys: []column.Field{{Name: "k", Type: column.Of(column.Int64)}},
+		Fns:  []combine.Fn{build(t, "max", combine.Params{}, text), build(t, "count", combine.Params{}, text), build(t, "set", combine.Params{}, text)},
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 3))
+		n, longest := rapid.IntRange(0, 700).Draw(rt, "records"), rapid.SampledFrom([]int{1, 12, 40, 300, 5000}).Draw(rt, "longest")
+		tab := table.New(shape)
+		for range 2 { // the second time in memory that had other rows
+			tab.Clear()
+			key, value := column.New(shape.Keys[0].Type), column.New(text)
+			for range n {
+				key.AppendInt(rng.Int64N(500))
+				if rng.IntN(3) == 0 {
+					value.AppendNull()
+				} else {
+					value.AppendString(strings.Repeat(string(rune('a'+rng.IntN(26))), rng.IntN(longest)))
+				}
+			}
+			groups := make([]uint32, n)
+			if err := tab.Groups([]*column.Vector{key}, all(n), groups); err != nil {
+				rt.Fatal(err)
+			}
+			for _, c := range tab.Columns() {
+				if err := c.Add(&combine.Input{Groups: groups, Rows: all(n), Args: []*column.Vector{value}}); err != nil {
+					rt.Fatal(err)
+				}
+			}
+			want := write(t, tab, table.Options{})
+			if room := rapid.Int64Range(0, 1<<22).Draw(rt, "room"); !bytes.Equal(write(t, tab, table.Options{Room: room}), want) {
+				rt.Fatalf("with room for %d bytes: another run", room)
+			}
+			if err := open(t, want, shape).Verify(); err != nil {
+				rt.Fatal(err)
+			}
+		}
+	})
 }

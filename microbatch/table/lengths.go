@@ -194,12 +194,3 @@ func bitsOf(out []uint32, in []byte, w int, least uint32) (s spread) {
 	}
 	return s
 }
-
-// cumulate turns lengths into ends.
-func cumulate(lengths []uint32) {
-	at := uint32(0)
-	for i, l := range lengths {
-		at += l
-		lengths[i] = at
-	}
-}

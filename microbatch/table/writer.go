@@ -116,12 +116,12 @@ func (w *Writer) Append(key []byte, accs [][]byte) error {
 	if size == 0 {
 		return nil
 	}
-	last, any := w.last, w.any
+	last, some := w.last, w.any
 	if n := len(w.open.at); n > 0 {
-		last, any = w.open.key(n-1), true
+		last, some = w.open.key(n-1), true
 	}
 	switch size += len(key); {
-	case any && bytes.Compare(key, last) <= 0:
+	case some && bytes.Compare(key, last) <= 0:
 		w.err = unordered(key, last)
 	case size > MaxBlock/2:
 		w.err = tooLarge(key, size)
