@@ -3,6 +3,7 @@ package table
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 
 	"github.com/deltad/deltad/microbatch/combine"
 )
@@ -36,7 +37,7 @@ func (d *bodies) bytes() int64 {
 // write writes the bodies of a table's columns, if they take no more than most
 // bytes.
 func (d *bodies) write(columns []combine.Column, groups int, most int64) {
-	d.b, d.at = d.b[:0], append(d.at[:0], 0)
+	d.b, d.at = d.b[:0], append(slices.Grow(d.at[:0], groups+1), 0)
 	var some [rowsAtOnce]uint32
 	for from := 0; from < groups; from += rowsAtOnce {
 		n := min(groups-from, rowsAtOnce)
@@ -50,9 +51,14 @@ func (d *bodies) write(columns []combine.Column, groups int, most int64) {
 			size += len(d.rows.accs[f])
 			d.rows.accs[f] = extend(d.rows.accs[f], window)
 		}
-		if int64(len(d.b)+size+8*groups) > most {
-			*d = bodies{}
-			return
+		if need := len(d.b) + size + (4*n+5)*len(columns) + window; need > cap(d.b) {
+			// While it is copied what there was is held, too.
+			room := min(int64(max(need, 2*cap(d.b))), most-int64(cap(d.b)+8*cap(d.at)))
+			if room < int64(need) {
+				*d = bodies{}
+				return
+			}
+			d.b = append(make([]byte, 0, room), d.b...)
 		}
 		for i := range n {
 			d.add(i)
