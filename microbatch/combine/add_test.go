@@ -16,6 +16,7 @@ import (
 // batch or some of it, with nulls or without, is what it makes of the same
 // records one after the other, in whatever order and among whatever groups.
 func TestAddOfManyIsOneByOne(t *testing.T) {
+	t.Parallel()
 	str, dbl := column.Of(column.String), column.Of(column.Float64)
 	fns := []combine.Fn{combine.Newest(), build(t, "count", combine.Params{}), build(t, "covariance", combine.Params{}, dbl, dbl), build(t, "arg_max", combine.Params{}, str, dbl)}
 	for _, name := range []string{"sum", "mean", "max", "min"} {
