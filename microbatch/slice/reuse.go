@@ -142,9 +142,9 @@ func (r *Reuse) collected() {
 }
 
 // tableFor returns an empty table. One that was used holds to begin with no
-// more than a quarter of what a table may, or it would spill early.
+// more than half of what a table may, or it would spill early.
 func (t *tools) tableFor(b *index.Bound, most int64) *table.Table {
-	if id := b.TypeID(); t.table == nil || t.typeID != id || most > 0 && t.table.Bytes() > most/4 {
+	if id := b.TypeID(); t.table == nil || t.typeID != id || most > 0 && t.table.Bytes() > most/2 {
 		t.typeID, t.table = id, table.New(b.Shape())
 	} else {
 		t.table.Clear()

@@ -53,7 +53,11 @@ func (d *bodies) write(columns []combine.Column, groups int, most int64) {
 		}
 		if need := len(d.b) + size + (4*n+5)*len(columns) + window; need > cap(d.b) {
 			// While it is copied what there was is held, too.
-			room := min(int64(max(need, 2*cap(d.b))), most-int64(cap(d.b)+8*cap(d.at)))
+			want := 2 * cap(d.b)
+			if from == 0 {
+				want = size / n * groups / 8 * 9 // about what all take
+			}
+			room := min(int64(max(need, want)), most-int64(cap(d.b)+8*cap(d.at)))
 			if room < int64(need) {
 				*d = bodies{}
 				return
