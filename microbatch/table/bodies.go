@@ -57,7 +57,7 @@ func (d *bodies) write(columns []combine.Column, groups int, most int64) {
 			if from == 0 {
 				want = size / n * groups / 8 * 9 // about what all take
 			}
-			room := min(int64(max(need, want)), most-int64(cap(d.b)+8*cap(d.at)))
+			room := min(int64(max(need, want)), most-d.bytes())
 			if room < int64(need) {
 				*d = bodies{}
 				return

@@ -9,10 +9,10 @@ import (
 	"github.com/deltad/deltad/microbatch/table"
 )
 
-// TestWritingARunKeepsToItsRoom: what a table holds once a run was written is what it held, 32 bytes a group, a few hundred rows, and no
+// TestWritingARunKeepsToItsRoom: what a table holds once a run was written is what it held, 32 bytes a group, the rows of a block, and no
 // more of rows that were written ahead than Options.Room.
 func TestWritingARunKeepsToItsRoom(t *testing.T) {
-	const groups, rest = 8_000, 256 << 10
+	const groups, rest = 8_000, 384 << 10
 	number := column.Of(column.Int64)
 	shape := table.Shape{Keys: []column.Field{{Name: "k", Type: number, Key: true}}}
 	for range 12 {

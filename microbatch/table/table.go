@@ -146,7 +146,7 @@ func (t *Table) Len() int { return t.keys.Len() }
 func (t *Table) Key(g uint32) []byte { return t.keys.Bytes(g) }
 
 // Bytes is the memory held, for budgets. Writing a run takes another 32 bytes
-// for each group, a few hundred rows, and what Options.Room allows.
+// for each group, the rows of a block, and what Options.Room allows.
 func (t *Table) Bytes() int64 {
 	n := t.keys.Size() + int64(cap(t.scratch)+16*cap(t.order)+16*cap(t.spare)) + t.bodies.bytes() + t.desk.bytes()
 	if t.index != nil {
