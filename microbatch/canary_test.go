@@ -152,23 +152,26 @@ func share(clock string, clicks float64) string {
 
 // TestAnUnlawfulFnPausesThePipeline: the first difference fails the run, the
 // next ignores what is kept, a second one pauses; after a person resumes it
-// begins at the first stage again.
+// begins at the first stage again. The three shares are of a kind that each way
+// to add them up has a sum of its own: as they come, from the last, and the
+// canary's.
 func TestAnUnlawfulFnPausesThePipeline(t *testing.T) {
 	var opened *atomic.Int64
 	b := withFn(t, "careless", combine.Builder{Name: "careless", MinArgs: 1, MaxArgs: 1, Build: func(combine.Params, []column.Type) (combine.Fn, error) {
 		return plainSum{}, nil
 	}}, func(s *microbatch.Settings) { opened = reads(s) })
 	for i, clock := range []string{"03:00", "03:01", "03:02"} {
-		b.put(clock, "a.ndjson", share(clock, []float64{0.1, 0.2, 0.3}[i]))
+		b.put(clock, "a.ndjson", share(clock, []float64{5e15, 0.5, -4999999999999999}[i]))
 		if i < 2 {
 			b.step(clock, microbatch.Advanced) // two additions commute
 		}
 	}
-	stages := func(fresh int64) {
+	const asTheyCome, fromTheLast, fromBothEnds = "3ff0000000000000", "4000000000000000", "3ff8000000000000"
+	stages := func(sum string, fresh int64) {
 		t.Helper()
 		opened.Store(0)
 		r := b.step("03:03", microbatch.Failed)
-		for _, want := range []string{"canary", "item=x", "field total", "careless(float64)/1", "3fe3333333333334", "3fe3333333333333", "the next run ignores"} {
+		for _, want := range []string{"canary", "item=x", "field total", "careless(float64)/1", "one fold makes 8 bytes " + sum, "the other 8 bytes " + fromBothEnds, "the next run ignores"} {
 			if !strings.Contains(r.Why, want) {
 				t.Errorf("%q is not in: %s", want, r.Why)
 			}
@@ -185,7 +188,7 @@ func TestAnUnlawfulFnPausesThePipeline(t *testing.T) {
 			t.Errorf("%v after %d objects", r.Err, opened.Load())
 		}
 	}
-	stages(1)
+	stages(asTheyCome, 1)
 	row, err := b.state.Pipeline(t.Context(), "ads")
 	if err != nil || !row.Paused || row.PausedBy != "canary of t1" || !strings.Contains(row.PauseReason, "field total") || len(row.PauseReason) > 2000 {
 		t.Fatalf("row %+v, %v", row, err)
@@ -197,7 +200,7 @@ func TestAnUnlawfulFnPausesThePipeline(t *testing.T) {
 	if _, err := b.state.Resume(t.Context(), "ads", resumed); err != nil {
 		t.Fatal(err)
 	}
-	stages(3) // what the last run had read is thrown away, too
+	stages(fromTheLast, 3) // what the last run had read is thrown away, too
 	if docs := b.docs(); !strings.Contains(docs["x"], `"updates":2`) {
 		t.Errorf("published %v", docs)
 	}

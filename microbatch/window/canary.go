@@ -118,7 +118,7 @@ func sortSamples(samples []Sample) {
 type canary struct {
 	bound  *index.Bound
 	fns    []combine.Fn
-	leaves []leaf // from the last slice to the first
+	leaves []leaf // of the slices, from both ends
 	bases  []basis
 	trees  []tree // by fn
 	left   []bool // by fn: it is left out
@@ -158,12 +158,26 @@ func newCanary(bound *index.Bound, sources []Source, bases []Base, n time.Time, 
 			c.bases[i].at[j] = -1
 		}
 	}
-	for i, s := range slices.Backward(sources) {
+	for _, i := range fromBothEnds(len(sources)) {
 		if slices.Contains(inside[i], true) { // the others only name keys, or feed what is left out
-			c.leaves = append(c.leaves, leaf{reached{cursor: s.Run.Cursor()}, inside[i]})
+			c.leaves = append(c.leaves, leaf{reached{cursor: sources[i].Run.Cursor()}, inside[i]})
 		}
 	}
 	return c
+}
+
+// fromBothEnds are the numbers below n: the first, the last, the second, the
+// last but one and so on. A complete fold goes from the last slice to the first
+// and later ones are merged as they come: this is neither, so that a fn that is
+// no commutative monoid shows in one of them.
+func fromBothEnds(n int) []int {
+	out := make([]int, n)
+	for k := range out {
+		if out[k] = k / 2; k%2 == 1 {
+			out[k] = n - 1 - k/2
+		}
+	}
+	return out
 }
 
 // check folds one key and compares.
