@@ -179,7 +179,7 @@ func (r *Run) readFooter(start int64) error {
 	}
 	n := int64(binary.LittleEndian.Uint32(tail))
 	end := r.size - int64(tailBytes) - sumBytes - n
-	if n > MaxBlock || end < start {
+	if end < start {
 		return fmt.Errorf("%d bytes do not fit", n)
 	}
 	buf = nil

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -353,10 +354,13 @@ func TestHostileClaimsTakeNoMemory(t *testing.T) {
 	shape := threeCounts(t)
 	key, one, none := []byte{0, 0, 0, 1, 'a'}, []byte{formPlain, 0, 1, 5}, []byte{formPlain, 0, 0}
 	good := blockOf(1, key, one, none, none)
+	index := frame(shape, good, len(good), 1, []byte("a"))
+	binary.LittleEndian.PutUint32(index[len(index)-tailBytes:], math.MaxUint32)
 	tests := []struct {
 		name string
 		run  []byte
 	}{
+		{"an index of more than the file", index},
 		{"more than a block has", frame(shape, good, MaxBlock+1, 1, []byte("a"))},
 		{"compressed from nothing", frame(shape, good[:8], 1<<20, 1, []byte("a"))},
 		{"a long key", frame(shape, blockOf(1, []byte{0, 0, 0, 0x80, 0x80, 0x80, 8, 'a'}, one, none, none), 33, 1, []byte("a"))},

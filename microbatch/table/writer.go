@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -194,15 +196,7 @@ func (w *Writer) Close() (Summary, error) {
 	if w.err != nil {
 		return Summary{}, w.err
 	}
-	foot := binary.AppendUvarint(nil, uint64(w.rows))
-	foot = binary.AppendUvarint(foot, uint64(w.blocks))
-	foot = append(foot, w.index...)
-	foot = w.sum.Sum(foot)
-	n := len(foot)
-	foot = appendSum(foot, foot)
-	foot = binary.LittleEndian.AppendUint32(foot, uint32(n))
-	foot = append(foot, magic...)
-	w.write(foot)
+	w.writeFooter()
 	if w.err != nil {
 		return Summary{}, w.err
 	}
@@ -210,4 +204,26 @@ func (w *Writer) Close() (Summary, error) {
 	w.sum.Sum(s.SHA256[:0])
 	w.err = errors.New("run is closed")
 	return s, nil
+}
+
+// writeFooter writes the footer and the trailer. The index may be large: it is
+// not copied.
+func (w *Writer) writeFooter() {
+	head := binary.AppendUvarint(nil, uint64(w.rows))
+	head = binary.AppendUvarint(head, uint64(w.blocks))
+	n := uint64(len(head)) + uint64(len(w.index)) + sha256.Size
+	if n > math.MaxUint32 {
+		w.err = fmt.Errorf("block index of %d bytes exceeds %d: the keys are too long for one run", n, uint32(math.MaxUint32))
+		return
+	}
+	tail := w.sum.Sum(nil)
+	digest := xxhash.New()
+	for _, part := range [][]byte{head, w.index, tail} {
+		_, _ = digest.Write(part) // which has no errors
+	}
+	tail = binary.LittleEndian.AppendUint64(tail, digest.Sum64())
+	tail = binary.LittleEndian.AppendUint32(tail, uint32(n))
+	w.write(head)
+	w.write(w.index)
+	w.write(append(tail, magic...))
 }
