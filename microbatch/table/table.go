@@ -12,9 +12,11 @@
 //  2. Keys ascend strictly by bytes.Compare. An accumulator that is the
 //     identity is absent, and so is a row of nothing else.
 //  3. A reader believes nothing: lengths are checked against the file and
-//     MaxBlock before memory is taken, blocks against their digest, keys, prefixes
-//     and lengths against the canonical form. What a reader returns without error
-//     is what a writer wrote.
+//     MaxBlock before memory is taken, blocks against their digest, keys, prefixes,
+//     lengths and where a block ends against the canonical form. The rows that a
+//     reader returns without error are rows as a writer takes them, in the blocks
+//     that it makes of them. One thing is left to Run.Verify, as only packing them
+//     again tells: which fn stands beside which. It changes no row.
 //  4. Merging takes a block per run, whatever the number of keys, and allocates
 //     nothing per key.
 //

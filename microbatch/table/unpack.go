@@ -28,6 +28,7 @@ var (
 	errKeys   = errors.New("keys are out of order or a prefix is not maximal")
 	errPrefix = errors.New("a prefix is not maximal")
 	errLarge  = errors.New("rows are larger than a block's")
+	errEarly  = errors.New("it ends where none does")
 )
 
 // unpack reads a block of so many fns. Its lengths are checked before memory is
@@ -97,6 +98,10 @@ func (u *unpacked) take(sum uint64, last uint32) error {
 	u.last += int(last)
 	return nil
 }
+
+// full says whether the block ends where one must if rows follow: its last row is
+// the one that fills it. That none before does take has seen to.
+func (u *unpacked) full() bool { return u.n == blockRows || u.last > u.room }
 
 func (u *unpacked) unpackKeys(in *bytesReader, n int) error {
 	u.same, u.at = sized(u.same, n), sized(u.at, n)
