@@ -2,7 +2,8 @@ package combine
 
 // Bulk is implemented by columns that write many accumulators faster than one
 // by one: the groups come in the order of their keys, which is no order in
-// memory, and a loop over one column waits for several of them at a time.
+// memory. A loop over one column that first only reads something of each waits
+// for many of them at a time, and then finds them near.
 type Bulk interface {
 	// AppendAccs is AppendAcc for each of the groups in turn; it appends to ends
 	// the length of dst after each.
@@ -24,6 +25,11 @@ func AppendAccs(c Column, dst []byte, ends []int, groups []uint32) ([]byte, []in
 
 // AppendAccs implements Bulk.
 func (c *countColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte, []int) {
+	var touched uint64
+	for _, g := range groups {
+		touched ^= c.n[g]
+	}
+	used(touched)
 	for _, g := range groups {
 		dst = c.AppendAcc(dst, g)
 		ends = append(ends, len(dst))
@@ -33,6 +39,11 @@ func (c *countColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byt
 
 // AppendAccs implements Bulk.
 func (c *wideColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte, []int) {
+	var touched uint64
+	for _, g := range groups {
+		touched ^= c.at[g].n
+	}
+	used(touched)
 	for _, g := range groups {
 		dst = c.AppendAcc(dst, g)
 		ends = append(ends, len(dst))
@@ -42,6 +53,11 @@ func (c *wideColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte
 
 // AppendAccs implements Bulk.
 func (c *floatColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte, []int) {
+	var touched uint64
+	for _, g := range groups {
+		touched ^= c.n[g] ^ uint64(c.win[g].long)
+	}
+	used(touched)
 	for _, g := range groups {
 		dst = c.AppendAcc(dst, g)
 		ends = append(ends, len(dst))
@@ -51,6 +67,11 @@ func (c *floatColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byt
 
 // AppendAccs implements Bulk.
 func (c *wordColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte, []int) {
+	var touched uint64
+	for _, g := range groups {
+		touched ^= uint64(c.at[g])
+	}
+	used(touched)
 	for _, g := range groups {
 		dst = c.AppendAcc(dst, g)
 		ends = append(ends, len(dst))
@@ -60,6 +81,11 @@ func (c *wordColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte
 
 // AppendAccs implements Bulk.
 func (c *pairColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte, []int) {
+	var touched uint64
+	for _, g := range groups {
+		touched ^= c.at[g].lo
+	}
+	used(touched)
 	for _, g := range groups {
 		dst = c.AppendAcc(dst, g)
 		ends = append(ends, len(dst))
@@ -69,6 +95,7 @@ func (c *pairColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte
 
 // AppendAccs implements Bulk.
 func (c *rankedColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte, []int) {
+	c.touch(groups)
 	for _, g := range groups {
 		dst = c.AppendAcc(dst, g)
 		ends = append(ends, len(dst))
@@ -78,9 +105,31 @@ func (c *rankedColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]by
 
 // AppendAccs implements Bulk.
 func (c *newestColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte, []int) {
+	c.touch(groups)
 	for _, g := range groups {
 		dst = c.AppendAcc(dst, g)
 		ends = append(ends, len(dst))
 	}
 	return dst, ends
+}
+
+// used is called with what is read only so that it is near: what nobody uses
+// would not be read.
+//
+//go:noinline
+func used(uint64) {}
+
+// touch reads the ends of what the groups keep, all places first: so it is waited
+// for together.
+func (r *registers) touch(groups []uint32) {
+	var touched uint64
+	for _, g := range groups {
+		touched ^= uint64(r.at[g].size)
+	}
+	for _, g := range groups {
+		if s := r.at[g]; s.size > 0 {
+			touched ^= uint64(r.arena[s.off]) ^ uint64(r.arena[s.off+int(s.size)-1])
+		}
+	}
+	used(touched)
 }

@@ -35,9 +35,6 @@ type spilled struct {
 // block of each, which is a row at least, and rows may be megabytes.
 const fanIn = 8
 
-// roomWithout is the room to write a run's rows ahead in where no bound is set.
-const roomWithout = 64 << 20
-
 func (s *Builder) newGatherer(bound *index.Bound, start time.Time) (*gatherer, error) {
 	b := &gatherer{slicer: s, tools: s.Reuse.take(), shape: bound.Shape()}
 	b.table = b.tools.tableFor(bound, s.TableBytes)
@@ -104,12 +101,8 @@ func (b *gatherer) finish() (run *spool.Data, err error) {
 	if len(b.spilled) > 0 {
 		run, err = b.merge(b.spilled, b.table.Cursor())
 	} else {
-		room := int64(roomWithout)
-		if most := b.slicer.TableBytes; most > 0 {
-			room = most - b.table.Bytes()
-		}
 		run, err = b.slicer.write(func(s *spool.Spool) error {
-			_, err := b.table.WriteRun(s, table.Options{Room: room})
+			_, err := b.table.WriteRun(s, table.Options{})
 			return err
 		})
 	}

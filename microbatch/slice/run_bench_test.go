@@ -54,7 +54,7 @@ func BenchmarkRun(b *testing.B) {
 		tab, shape := gathered(b, c.key, c.fields)
 		write := func() (*spool.Data, error) {
 			out := spool.New("", nil)
-			if _, err := tab.WriteRun(out, table.Options{Room: 64 << 20}); err != nil {
+			if _, err := tab.WriteRun(out, table.Options{}); err != nil {
 				return nil, err
 			}
 			return out.Seal()

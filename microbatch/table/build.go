@@ -15,7 +15,6 @@ func (t *Table) WriteRun(w io.Writer, o Options) (Summary, error) {
 	rw.desk, t.desk = t.desk, desk{}
 	rw.open.reset(len(t.columns))
 	defer func() { t.desk = rw.desk }()
-	t.bodies.write(t.columns, t.Len(), o.Room)
 	var groups [rowsAtOnce]uint32
 	next := rw.expected()
 	for order := t.sorted(); len(order) > 0; {

@@ -108,12 +108,8 @@ func (r *rows) add(key []byte, accs [][]byte) {
 // addGroups adds the groups of a table, those of identities alone left out.
 func (r *rows) addGroups(t *Table, groups []uint32) {
 	n := len(r.at)
-	if t.bodies.at != nil {
-		t.bodies.appendTo(r, groups)
-	} else {
-		for f, c := range t.columns {
-			r.accs[f], r.ends[f] = combine.AppendAccs(c, r.accs[f], r.ends[f], groups)
-		}
+	for f, c := range t.columns {
+		r.accs[f], r.ends[f] = combine.AppendAccs(c, r.accs[f], r.ends[f], groups)
 	}
 	for _, g := range groups {
 		r.keys = append(r.keys, t.Key(g)...)

@@ -64,7 +64,6 @@ type Table struct {
 	scratch []byte
 	order   []sortKey
 	spare   []sortKey
-	bodies  bodies // scratch
 	desk    desk
 }
 
@@ -148,9 +147,9 @@ func (t *Table) Len() int { return t.keys.Len() }
 func (t *Table) Key(g uint32) []byte { return t.keys.Bytes(g) }
 
 // Bytes is the memory held, for budgets. Writing a run takes another 32 bytes
-// for each group, the rows of a block, and what Options.Room allows.
+// for each group, and the rows of a block.
 func (t *Table) Bytes() int64 {
-	n := t.keys.Size() + int64(cap(t.scratch)+16*cap(t.order)+16*cap(t.spare)) + t.bodies.bytes() + t.desk.bytes()
+	n := t.keys.Size() + int64(cap(t.scratch)+16*cap(t.order)+16*cap(t.spare)) + t.desk.bytes()
 	if t.index != nil {
 		n += t.index.bytes()
 	}
@@ -164,7 +163,7 @@ func (t *Table) Bytes() int64 {
 // anew. The columns are replaced: ask Columns for them again.
 func (t *Table) Reset() {
 	t.forget()
-	t.order, t.spare, t.bodies, t.desk = nil, nil, bodies{}, desk{}
+	t.order, t.spare, t.desk = nil, nil, desk{}
 	for i, f := range t.shape.Fns {
 		t.columns[i] = f.NewColumn()
 	}

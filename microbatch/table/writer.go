@@ -19,9 +19,6 @@ import (
 type Options struct {
 	// Compress stores blocks with zstd where that makes them smaller.
 	Compress bool
-	// Room is what Table.WriteRun may hold of the run's rows besides the table:
-	// in memory it is quicker to write them before they are sorted.
-	Room int64
 }
 
 // Summary says what a run holds.
