@@ -51,11 +51,12 @@ func (w *Writer) appendGroups(t *Table, groups []uint32) error {
 }
 
 // expected is how many rows are read next: about as many as fill the open block,
-// if they are like the last ones.
+// if they are like the last ones. Of the first nothing is known: it comes alone,
+// as it may be as large as half of MaxBlock.
 func (w *Writer) expected() int {
 	n := len(w.open.at)
 	if n == 0 {
-		return max(16, min(rowsAtOnce, w.was))
+		return max(1, min(rowsAtOnce, w.was))
 	}
 	left := blockBytes - w.open.size(n)
 	return max(1, min(rowsAtOnce, blockRows-n, 1+left*n/max(1, w.open.size(n))))
