@@ -237,9 +237,41 @@ func TestStaleDocumentsAreNoticed(t *testing.T) {
 		if err := fold(14); !errors.Is(err, window.ErrUnreadable) {
 			t.Errorf("stones %t: got %v, want %v", stones, err, window.ErrUnreadable)
 		}
-		r.Drop()
-		if err := fold(14); err != nil {
+		if n := r.Bytes(); n > 0 {
+			t.Errorf("stones %t: %d bytes are kept of what was stale", stones, n)
+		}
+		if err := fold(14); err != nil { // of its own accord
 			t.Error(err)
 		}
+	}
+}
+
+// TestAFailedEmitKeepsTheWindow: whoever takes the documents may fail; the next
+// fold goes on, and its documents are those of a fold from nothing.
+func TestAFailedEmitKeepsTheWindow(t *testing.T) {
+	bound := most(t)
+	r := window.NewRolling(window.RollingOptions{Budget: 1 << 30, Granule: time.Minute})
+	var sources []window.Source
+	for at := 1; at <= 12; at++ {
+		sources = append(sources, one(t, bound, at, 3000, int64(at*37%20)))
+	}
+	foldsAlike(t, bound, r, &sources, func() {})
+	full := errors.New("no space")
+	for blocks := range 3 {
+		sources = append(sources[1:], one(t, bound, 13+blocks, 3000, int64(blocks)))
+		n := 0
+		_, err := r.Fold(nil, bound, sources, nil, minute(12), nil, func(window.Documents) error {
+			if n++; n > blocks {
+				return full
+			}
+			return nil
+		})
+		if !errors.Is(err, full) || errors.Is(err, window.ErrUnreadable) {
+			t.Fatalf("got %v, want %v", err, full)
+		}
+		if did, err := r.Fold(nil, bound, sources, nil, minute(12), nil, func(window.Documents) error { return nil }); err != nil || did.Complete {
+			t.Fatalf("%+v, %v: want a fold that goes on", did, err)
+		}
+		foldsAlike(t, bound, r, &sources, func() {})
 	}
 }

@@ -45,7 +45,8 @@ type RollingOptions struct {
 //
 // The documents are those of Fold, byte for byte: accumulators are canonical,
 // so equal multisets of records have equal ones, whatever way they were come
-// by. A Rolling may be dropped at any time. After an error it begins anew.
+// by. A Rolling may be dropped at any time. After an error it begins anew, but
+// after one of the caller's own emit it goes on: the window is well.
 //
 // It serves one goroutine.
 type Rolling struct {
@@ -148,7 +149,15 @@ func (r *Rolling) Fold(ended func() error, bound *index.Bound, sources []Source,
 		return Rolled{Complete: true, Rows: rows}, FoldSampled(bound, sources, base, n, sampler, emit)
 	}
 	r.refused = refusal{}
-	if err := r.emit(bound, base, sampler, emit); err != nil {
+	theirs := false
+	if err := r.emit(bound, base, sampler, func(d Documents) error {
+		err := emit(d)
+		theirs = err != nil
+		return err
+	}); err != nil {
+		if !theirs {
+			r.release() // what is kept may be at fault
+		}
 		return did, err
 	}
 	if r.accumulated() > 2*r.full+1<<20 || r.keys.Len() > 2*len(r.order)+1<<16 {
