@@ -298,3 +298,69 @@ func TestAnAccumulatorThatIsNoneHasItsKeyNamed(t *testing.T) {
 		foldsAlike(t, bound, r, &sources, func() {})
 	}
 }
+
+// TestASliceThatCannotBeReadHasItsPartitionNamed: whether the window is folded
+// anew, the slice enters, it leaves, or what is new is held to it.
+func TestASliceThatCannotBeReadHasItsPartitionNamed(t *testing.T) {
+	bound := most(t)
+	for _, tt := range []struct {
+		name    string
+		goes    bool // the window goes on
+		changes func(sources []window.Source, spoilt window.Source) []window.Source
+	}{
+		{"anew", false, func(sources []window.Source, spoilt window.Source) []window.Source { return append(sources, spoilt) }},
+		{"enters", true, func(sources []window.Source, spoilt window.Source) []window.Source { return append(sources, spoilt) }},
+		{"leaves", true, func(sources []window.Source, _ window.Source) []window.Source { return sources }},
+		{"another version", true, func(sources []window.Source, _ window.Source) []window.Source {
+			return append(sources, one(t, bound, 13, 3, 7))
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := window.NewRolling(window.RollingOptions{Budget: 1 << 30, Granule: time.Minute})
+			var sources []window.Source
+			for at := 1; at <= 12; at++ {
+				sources = append(sources, one(t, bound, at, 3, int64(at)))
+			}
+			spoilt, spoil := spoiling(t, bound, 13)
+			after := tt.changes(slices.Clone(sources), spoilt)
+			if tt.goes {
+				held := sources
+				if tt.name != "enters" {
+					held = append(slices.Clone(sources), spoilt)
+				}
+				foldsAlike(t, bound, r, &held, func() {})
+			}
+			spoil()
+			did, err := r.Fold(nil, bound, after, nil, minute(13), nil, func(window.Documents) error { return nil })
+			want := "read slice of " + minute(13).UTC().Format(time.RFC3339) + ": run block 0: digest does not match"
+			if !errors.Is(err, window.ErrUnreadable) || !strings.Contains(err.Error(), want) || did.Complete == tt.goes {
+				t.Errorf("%+v, %v: want %q", did, err, want)
+			}
+		})
+	}
+}
+
+// spoiling is a source whose run is another's after spoil.
+func spoiling(t *testing.T, bound *index.Bound, at int) (s window.Source, spoil func()) {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := table.NewWriter(&out, bound.Shape(), table.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"k0", "k1", "k2"} {
+		if err := w.Append(tuple.AppendString(nil, key), [][]byte{{1}, nil}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b := out.Bytes()
+	run, err := table.OpenBytes(b, bound.Shape())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = window.Source{ID: fmt.Sprint("spoilt", at), Start: minute(at), Run: run, All: true, Windowed: true}
+	return s, func() { b[bytes.Index(b, []byte("k0"))] ^= 1 }
+}

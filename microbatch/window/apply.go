@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"time"
 
 	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/table"
@@ -176,7 +177,7 @@ func (s *step) blocks(c *change, moves func(int) bool, count func([]uint32) erro
 	if c.twin != nil {
 		twin = newTwin(c)
 	}
-	return s.r.blocks(s.ended, c.run, func(groups []uint32, b *table.Block) error {
+	return s.r.blocks(s.ended, c.run, c.start, func(groups []uint32, b *table.Block) error {
 		if err := count(groups); err != nil {
 			return err
 		}
@@ -207,13 +208,17 @@ func (s *step) blocks(c *change, moves func(int) bool, count func([]uint32) erro
 type twin struct {
 	both  []bool // by fn: it is moved by both, one way and the other
 	only  bool   // some fn is not, or they do not name alike
+	start time.Time
 	walk  *table.Blocks
 	block *table.Block // nil at the end
 	row   int
 }
 
 func newTwin(c *change) *twin {
-	t := &twin{both: make([]bool, len(c.delta)), walk: c.twin.run.Blocks(), block: &table.Block{}, only: c.unnamed != -c.twin.unnamed}
+	t := &twin{
+		both: make([]bool, len(c.delta)), only: c.unnamed != -c.twin.unnamed,
+		start: c.twin.start, walk: c.twin.run.Blocks(), block: &table.Block{},
+	}
 	for j, d := range c.delta {
 		t.both[j] = d != 0 && d == -c.twin.delta[j]
 		t.only = t.only || d != -c.twin.delta[j]
@@ -234,7 +239,7 @@ func (t *twin) seek(key []byte) (bool, error) {
 		if t.walk.Next() {
 			t.block = t.walk.Block()
 		} else if err := t.walk.Err(); err != nil {
-			return false, fmt.Errorf("read slice: %w", err)
+			return false, unread(t.start, err)
 		}
 	}
 	return false, nil

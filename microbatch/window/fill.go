@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/table"
@@ -46,7 +47,7 @@ var errBeyond = errors.New("beyond the budget")
 // enterAll merges a source into whatever it feeds.
 func (r *Rolling) enterAll(ended func() error, s *heldSource) error {
 	slot := r.slot(s.Start)
-	return r.blocks(ended, s.Run, func(groups []uint32, b *table.Block) error {
+	return r.blocks(ended, s.Run, s.Start, func(groups []uint32, b *table.Block) error {
 		for _, g := range groups {
 			r.holders[g]++
 		}
@@ -68,9 +69,9 @@ func (r *Rolling) enterAll(ended func() error, s *heldSource) error {
 	})
 }
 
-// blocks calls f with each block of a run and the groups of its keys. The
-// groups are valid until f returns.
-func (r *Rolling) blocks(ended func() error, run *table.Run, f func(groups []uint32, b *table.Block) error) error {
+// blocks calls f with each block of the run of a partition and the groups of its
+// keys. The groups are valid until f returns.
+func (r *Rolling) blocks(ended func() error, run *table.Run, start time.Time, f func(groups []uint32, b *table.Block) error) error {
 	walk := run.Blocks()
 	r.known.begin(run)
 	for walk.Next() {
@@ -87,10 +88,15 @@ func (r *Rolling) blocks(ended func() error, run *table.Run, f func(groups []uin
 		}
 	}
 	if err := walk.Err(); err != nil {
-		return fmt.Errorf("read slice: %w", err)
+		return unread(start, err)
 	}
 	r.known.end(run)
 	return nil
+}
+
+// unread is the error of a slice that cannot be read.
+func unread(start time.Time, err error) error {
+	return fmt.Errorf("read slice of %s: %w", start.UTC().Format(time.RFC3339), err)
 }
 
 // groups returns the groups of the keys of a block, valid until the next call.

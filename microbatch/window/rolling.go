@@ -261,6 +261,7 @@ func (r *Rolling) slot(start time.Time) int64 {
 // change is a source that entered, left, or feeds other fns than before.
 type change struct {
 	run     *table.Run
+	start   time.Time
 	slot    int64
 	delta   []int8 // by fn: 1 it enters, -1 it leaves
 	holder  int32
@@ -280,7 +281,7 @@ func (r *Rolling) changes(now *sourceSet) []change {
 		c := change{delta: make([]int8, len(r.cells))}
 		differs := false
 		if was != nil {
-			c.run, c.slot, c.holder = was.Run, r.slot(was.Start), -1
+			c.run, c.start, c.slot, c.holder = was.Run, was.Start, r.slot(was.Start), -1
 			if !was.named {
 				c.unnamed--
 			}
@@ -291,7 +292,7 @@ func (r *Rolling) changes(now *sourceSet) []change {
 			}
 		}
 		if is != nil {
-			c.run, c.slot = is.Run, r.slot(is.Start)
+			c.run, c.start, c.slot = is.Run, is.Start, r.slot(is.Start)
 			c.holder++
 			if !is.named {
 				c.unnamed++
