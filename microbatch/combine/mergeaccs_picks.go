@@ -196,11 +196,11 @@ func (c *pairColumn) mergeDecimals(groups []uint32, a Accs) error {
 func (c *rankedColumn) MergeAccs(groups []uint32, a Accs) error {
 	for rows := 0; rows < len(groups); {
 		some := groups[rows:min(len(groups), rows+touchAhead)]
-		touched := c.touched
+		var touched uint32
 		for _, g := range some {
 			touched ^= c.heads[g].sub
 		}
-		c.touched = touched
+		used(uint64(touched))
 		for i, g := range some {
 			acc := a.At(rows + i)
 			if len(acc) == 0 {

@@ -79,16 +79,20 @@ type winners struct {
 	scratch []byte
 	other   []byte
 	times   *column.Vector // scratch
-	touched uint32         // of no meaning: what is read must be used
 }
 
 // leader is the head of what a group keeps, and while a batch is added the
-// record of it that won. A group of nothing has nobody; the head of what was
-// merged is not known where it is zero, as is that of a group that nobody has
-// looked at.
+// record of it that won. It is in one of three states:
+//
+//   - nobody: the group keeps nothing, as after Grow and Clear;
+//   - zero: the group keeps what was merged or offered without its head, if
+//     anything, and meet is the first to look what that is. It stays so where
+//     the rank has no head;
+//   - known: the head of what the group keeps, whose sub is not 0.
 type leader struct{ Head }
 
-// nobody loses to every head, whichever wins.
+// nobody is the leader of a group that keeps nothing. It loses to every head,
+// whichever wins.
 func nobody() leader { return leader{Head{at: math.MinInt64}} }
 
 // touchAhead is how many groups are touched before they are merged into.
@@ -147,7 +151,8 @@ func (c *winners) compare(in *Input, arg *column.Vector, rows []int32, heads []H
 	for _, i := range rows {
 		g, h := groups[i], heads[i]
 		have := &lead[g]
-		// Whether have is less than h, as numbers of two words without signs.
+		// Whether have is less than h, as numbers of two words without signs. One
+		// that is not known loses: nobody, and a zero one until it is met.
 		_, less := bits.Sub64(uint64(have.sub), uint64(h.sub), 0)
 		_, less = bits.Sub64(uint64(have.at)^1<<63, uint64(h.at)^1<<63, less)
 		wins := (less ^ older) | (uint64(have.sub)-1)>>63
@@ -167,8 +172,8 @@ func (c *winners) compare(in *Input, arg *column.Vector, rows []int32, heads []H
 	c.dirty = dirty[:n]
 }
 
-// meet says whether record i wins a group whose head is equal to its own, or is
-// not known.
+// meet says whether record i wins a group whose leader is known and equal to its
+// own head, or zero: then it makes it known, if it can.
 func (c *winners) meet(in *Input, arg *column.Vector, i int32, g uint32, h Head) bool {
 	have := &c.heads[g]
 	if have.sub == 0 {
@@ -200,11 +205,11 @@ func (c *winners) meet(in *Input, arg *column.Vector, i int32, g uint32, h Head)
 
 // keep encodes the records that won into the arena of the groups.
 func (c *winners) keep(in *Input, arg *column.Vector) {
-	touched := c.touched
+	var touched uint32
 	for _, g := range c.dirty { // so that they are waited for together
 		touched ^= c.at[g].cap
 	}
-	c.touched = touched
+	used(uint64(touched))
 	if room := 256 * len(c.dirty); cap(c.arena)-len(c.arena) < room {
 		c.arena = append(make([]byte, 0, 2*cap(c.arena)+room), c.arena...)
 	}
