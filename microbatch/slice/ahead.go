@@ -30,19 +30,30 @@ type ahead struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	all     sync.WaitGroup
-	mu      struct {
+	// Of every object, by its number among all:
+	//
+	//   - opened has it from when it is fetched ahead or asked for until close;
+	//   - seen says that nobody is to fetch it ahead: it was asked for, or its
+	//     part has ended. Only rewind takes that back;
+	//   - before next none is left to be fetched ahead: each is seen, is opened, or
+	//     is too large or empty. Only more goes forward, as far as there is room,
+	//     and only rewind goes back;
+	//   - held is the sum of what all fetched hold of the budget, from more, which
+	//     takes it, until done, and no more than aheadBytes;
+	//   - calls are the fetches that run, each of an object that was opened.
+	mu struct {
 		sync.Mutex
 		opened []*fetched
-		seen   []bool // was asked for, or is not to be
-		next   int    // those before it are opened or seen
+		seen   []bool
+		next   int
 		calls  int
-		held   int64 // bytes, of the budget
+		held   int64
 	}
 }
 
-// part is the objects of one partition.
+// part is the objects of one partition; it numbers them from its own first on.
 type part struct {
-	*ahead
+	of       *ahead // whose numbers are of all objects
 	from, to int
 	own      bool // nobody else reads ahead of it
 }
@@ -76,7 +87,7 @@ func (s *Builder) ahead(ctx context.Context, objects []partition.Object) *ahead 
 }
 
 // part returns n of the objects.
-func (a *ahead) part(from, n int) *part { return &part{ahead: a, from: from, to: from + n} }
+func (a *ahead) part(from, n int) *part { return &part{of: a, from: from, to: from + n} }
 
 // reading returns the objects of the input, from the first on: those that the
 // hands read ahead for, or its own. stop must be called.
@@ -90,30 +101,33 @@ func (s *Builder) reading(ctx context.Context, in Input, h *hands) *part {
 	return p
 }
 
-func (p *part) open(i int) *fetched { return p.ahead.open(p.from + i) }
-func (p *part) close(i int)         { p.ahead.close(p.from + i) }
-func (p *part) keep(i int)          { p.ahead.keep(p.from + i) }
+func (p *part) open(i int) *fetched { return p.of.open(p.from + i) }
+func (p *part) close(i int)         { p.of.close(p.from + i) }
+func (p *part) keep(i int)          { p.of.keep(p.from + i) }
 func (p *part) len() int            { return p.to - p.from }
+
+// object is the object of number i.
+func (p *part) object(i int) partition.Object { return p.of.objects[p.from+i] }
 
 // rewind begins again with the first object.
 func (p *part) rewind() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	clear(p.mu.seen[p.from:p.to])
-	p.mu.next = min(p.mu.next, p.from)
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	clear(p.of.mu.seen[p.from:p.to])
+	p.of.mu.next = min(p.of.mu.next, p.from)
 }
 
 // stop lets go of the objects: nothing of them is read any more.
 func (p *part) stop() {
 	if p.own {
-		p.ahead.stop()
+		p.of.stop()
 		return
 	}
-	p.mu.Lock()
+	p.of.mu.Lock()
 	for i := p.from; i < p.to; i++ {
-		p.mu.seen[i] = true
+		p.of.mu.seen[i] = true
 	}
-	p.mu.Unlock()
+	p.of.mu.Unlock()
 	for i := range p.len() {
 		p.close(i)
 	}

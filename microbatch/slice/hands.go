@@ -105,7 +105,7 @@ func (w *walk) take() (i int, more bool) {
 }
 
 func (w *walk) one(i int, scratch *scan.Scratch, do func(*walk, int, *fetched, *scan.Scratch) error) (err error) {
-	defer rescue.Into(&err, "read object "+w.src.objects[w.src.from+i].Key)
+	defer rescue.Into(&err, "read object "+w.src.object(i).Key)
 	return do(w, i, w.src.open(i), scratch)
 }
 
