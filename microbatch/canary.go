@@ -22,7 +22,7 @@ import (
 //
 //  1. The run fails, naming key, field and both results. What earlier runs have
 //     kept is thrown away: slices, the accumulators of the window and of bases,
-//     digests.
+//     the log of the live pane's rows.
 //  2. The next trigger tries again, without waiting longer, and reads everything
 //     anew. A pane that it publishes ends the doubt: what was kept was at fault.
 //  3. Another difference cannot come of what was kept. The pipeline is paused
@@ -129,7 +129,6 @@ func (p *Pipeline) distrust(d doubt) {
 		p.cache = slice.NewCacheOver(wary{p.shelf.Shelf, &p.doubt}, p.set.CacheBytes)
 	}
 	p.bases = nil
-	p.digests.forget()
 	p.frames.Forget()
 	p.rows.forget()
 	p.rolling.Drop()

@@ -14,9 +14,9 @@ import (
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/datafile"
 	"github.com/deltad/deltad/microbatch/index"
+	"github.com/deltad/deltad/microbatch/layers"
 	"github.com/deltad/deltad/microbatch/rescue"
 	"github.com/deltad/deltad/microbatch/slice"
-	"github.com/deltad/deltad/microbatch/spool"
 	"github.com/deltad/deltad/microbatch/window"
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/sink/parquet"
@@ -131,7 +131,7 @@ func (p *Pipeline) produce(ctx context.Context, t term, plan Plan, run watermark
 		return sink.Manifest{}, err
 	}
 	lap("base")
-	before, unread := p.liveDigests(ctx)
+	before, unread := p.liveRows(ctx)
 	if unread != nil && (blame.Outage(unread) || ctx.Err() != nil) {
 		return sink.Manifest{}, fmt.Errorf("read the live pane's documents: %w", unread)
 	}
@@ -223,12 +223,7 @@ func (p *Pipeline) manifest(t term, plan Plan, run watermark.Run, built slice.Wi
 }
 
 // write folds the window and writes its files into the run's own prefix.
-func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Window, over over, before *spool.Data, plan Plan, m *sink.Manifest) error {
-	d, err := p.newDigester(len(bound.Shape().Keys), before)
-	if err != nil {
-		return err
-	}
-	defer d.spool.Abort() // unless it was sealed
+func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Window, over over, before *layers.Log, plan Plan, m *sink.Manifest) error {
 	put := func(ctx context.Context, name string, body io.ReadSeeker, hash string) (string, error) {
 		return p.set.Sink.PutData(ctx, m.RunID, name, body, hash)
 	}
@@ -246,17 +241,10 @@ func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Wi
 			zap.Int64("refolded", did.Refolded), zap.Int64("nodes", did.Nodes), zap.Int64("bytes", p.rolling.Bytes()))
 		return err
 	}
-	if err := p.fold(ctx, bound, m, put, fold, d.documents, true); err != nil {
+	if err := p.fold(ctx, bound, m, put, fold, p.layering(m, before)); err != nil {
 		return err
 	}
-	if err := p.canary(bound, sources, over.base, plan.Watermark, sampler, m); err != nil {
-		return err
-	}
-	if p.digests.pending, err = d.finish(); err != nil {
-		return err
-	}
-	m.Counts.New, m.Counts.Changed, m.Counts.Left = d.counts.added, d.counts.changed, d.counts.left
-	return nil
+	return p.canary(bound, sources, over.base, plan.Watermark, sampler, m)
 }
 
 // sources are what the window of a plan is folded of.
@@ -277,10 +265,9 @@ func (p *Pipeline) sources(bound *index.Bound, built slice.Window, over over, pl
 type folding func(emit func(window.Documents) error) error
 
 // fold writes what a window is folded to into the files of documents and
-// tombstones that m then lists and counts: of the whole pane, or layered, see
-// layering. each is shown the documents.
-func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, m *sink.Manifest, put datafile.Put, fold folding, each func(window.Documents) error, layered bool) error {
-	w, err := p.paneWriter(ctx, bound, m, put, layered)
+// tombstones that m then lists and counts, as l decided; see paneWriter.
+func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, m *sink.Manifest, put datafile.Put, fold folding, l *layering) error {
+	w, err := p.paneWriter(ctx, bound, m, put, l)
 	if err != nil {
 		return err
 	}
@@ -288,9 +275,6 @@ func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, m *sink.Manifes
 	err = fold(func(out window.Documents) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
-		}
-		if err := each(out); err != nil {
-			return err
 		}
 		m.Counts.Documents += int64(out.Docs.Len)
 		m.Counts.Tombstones += int64(out.Tombstones.Len)
@@ -327,7 +311,6 @@ func (p *Pipeline) commit(ctx context.Context, t term, run watermark.Run, ref si
 	p.seen.unsettled = 0
 	p.seen.head, p.seen.live, p.seen.ref = head, &m, ref
 	p.at("current")
-	p.digests.replace(ref)
 	p.rows.replace(ref)
 	for _, s := range p.telling {
 		s.Told = true

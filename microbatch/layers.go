@@ -14,76 +14,52 @@ import (
 	"github.com/deltad/deltad/sink/parquet"
 )
 
-// rowLog is what this process knows of the rows of the live pane.
-type rowLog struct {
-	hasher layers.Hasher
-	ref    sink.Ref
-	log    *layers.Log // nil if it knows none
-	// pending is that of the pane being written.
-	pending *layers.Log
-}
-
-// replace makes the pending log that of the live pane.
-func (l *rowLog) replace(ref sink.Ref) {
-	l.log.Close()
-	l.ref, l.log, l.pending = ref, l.pending, nil
-}
-
-// forget lets all go: the next pane is a snapshot.
-func (l *rowLog) forget() {
-	l.log.Close()
-	l.pending.Close()
-	l.log, l.pending = nil, nil
-}
-
-// layering is how the pane in hand is written.
+// layering is how the pane in hand is written, decided once, before its fold:
+// as a layer of what differs from the live pane, or as a snapshot.
 type layering struct {
 	layers.Decision
-	differ *layers.Differ // nil where nothing asks for the rows' digests
+	before *layers.Log // what its rows are compared with, nil for nothing
+	whole  bool        // its log is to be whole: a layer may come over it
 }
 
-// layering decides how the pane of m is written: as a snapshot or as a layer
-// over the live one.
-func (p *Pipeline) layering(bound *index.Bound, m *sink.Manifest, emit func(layers.Rows) error) (layering, error) {
-	p.rows.pending.Close() // of a run that failed
-	p.rows.pending = nil
-	var before *layers.Log
-	if p.rows.ref == p.seen.ref && !p.set.NoCache {
-		before = p.rows.log
+// layering decides for the pane of m, after the live one, whose log is before.
+// A log that was read back serves counts alone. A run without caches writes
+// what one would that knows nothing, and nothing comes after it.
+func (p *Pipeline) layering(m *sink.Manifest, before *layers.Log) *layering {
+	l := &layering{
+		Decision: layers.Decide(p.seen.live, *m, before.Whole() && !p.set.NoCache, p.set.Layers),
+		before:   before,
+		whole:    !p.set.NoCache && layers.Keeps(p.seen.live, p.set.Layers),
 	}
-	l := layering{Decision: layers.Decide(p.seen.live, *m, before != nil, p.set.Layers)}
 	p.set.Log.Debug("pane planned", zap.String("pipeline", p.set.Name), zap.String("run", m.RunID), zap.Int("layer", l.Layer), zap.String("why", l.Why))
-	if l.Layer == 0 {
-		before = nil
-	}
-	if before == nil && (p.set.NoCache || !layers.Keeps(p.seen.live, p.set.Layers)) {
-		return l, nil
-	}
-	var err error
-	l.differ, err = layers.NewDiffer(layers.Options{
-		Hasher: p.rows.hasher, Fields: bound.Schema(), Before: before, Emit: emit, Dir: p.set.TempDir, Memory: p.set.Memory,
-	})
-	return l, err
+	return l
 }
 
 // paneWriter writes what a window is folded to: the documents and tombstones
 // of a whole pane, or a layer over the live one.
 type paneWriter struct {
-	layering
+	layer  int            // 0 for a whole pane
+	differ *layers.Differ // nil where nobody will ask for the rows
 
 	docs, tombstones, left *parquet.Writer
 }
 
-// paneWriter starts the files that m then lists. What is not layered is whole,
-// and nobody will ask for its rows.
-func (p *Pipeline) paneWriter(ctx context.Context, bound *index.Bound, m *sink.Manifest, put datafile.Put, layered bool) (*paneWriter, error) {
+// paneWriter starts the files that m then lists. l is nil for a pane that is
+// written to be compared: it is whole and made from nothing.
+func (p *Pipeline) paneWriter(ctx context.Context, bound *index.Bound, m *sink.Manifest, put datafile.Put, l *layering) (*paneWriter, error) {
 	w := &paneWriter{}
 	var err error
-	var frames *parquet.Frames // what is written to compare is made from nothing
-	if layered {
+	var frames *parquet.Frames
+	if l != nil {
 		frames = p.frames
 		frames.Turn()
-		w.layering, err = p.layering(bound, m, func(rows layers.Rows) error { return w.layer(ctx, rows) })
+		o := layers.Options{
+			Hasher: p.rows.hasher, Fields: bound.Schema(), Before: l.before, Whole: l.whole, Dir: p.set.TempDir, Memory: p.set.Memory,
+		}
+		if w.layer = l.Layer; w.layer > 0 {
+			o.Emit = func(rows layers.Rows) error { return w.differs(ctx, rows) }
+		}
+		w.differ, err = layers.NewDiffer(o)
 	}
 	key := parquet.KeyFields(bound.Schema())
 	for _, f := range []struct {
@@ -106,17 +82,17 @@ func (p *Pipeline) paneWriter(ctx context.Context, bound *index.Bound, m *sink.M
 // write takes the next rows of the pane.
 func (w *paneWriter) write(ctx context.Context, out window.Documents) error {
 	if w.differ != nil {
-		if err := w.differ.Add(out.Docs, out.Tombstones); err != nil {
+		if err := w.differ.Add(out); err != nil {
 			return err
 		}
 	}
-	if w.Layer > 0 {
-		return nil // what differs is written by layer
+	if w.layer > 0 {
+		return nil // what differs is written by differs
 	}
 	return w.put(ctx, out.Docs, out.Tombstones)
 }
 
-func (w *paneWriter) layer(ctx context.Context, rows layers.Rows) error {
+func (w *paneWriter) differs(ctx context.Context, rows layers.Rows) error {
 	if err := w.put(ctx, rows.Docs, rows.Tombstones); err != nil {
 		return err
 	}
@@ -137,13 +113,15 @@ func (p *Pipeline) endPane(ctx context.Context, w *paneWriter, m *sink.Manifest)
 		if p.rows.pending, err = w.differ.Finish(); err != nil {
 			return err
 		}
+		c := w.differ.Counts()
+		m.Counts.New, m.Counts.Changed, m.Counts.Left = c.New, c.Changed, c.Left
 	}
 	for _, f := range []*parquet.Writer{w.docs, w.tombstones, w.left} {
 		if _, err := f.Close(ctx); err != nil {
 			return err
 		}
 	}
-	if w.Layer > 0 {
+	if w.layer > 0 {
 		*m, err = m.Over(*p.seen.live)
 	}
 	return err

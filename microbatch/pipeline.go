@@ -177,7 +177,6 @@ type Pipeline struct {
 	backoff   backoff
 	doubt     doubt
 	collector *sink.Collector
-	digests   digests
 	frames    *parquet.Frames // nil where nothing is kept
 	rows      rowLog
 	types     []column.Type // those of the last run
@@ -205,8 +204,7 @@ func New(set Settings) *Pipeline {
 	}
 	hasher, frames := window.NewHasher(), set.WindowBytes/frameShare
 	p := &Pipeline{
-		set:     set,
-		digests: digests{hasher: hasher},
+		set: set,
 		builder: slice.Builder{
 			Program: set.Program, Format: set.Format, Row: set.Row, Limits: set.ScanLimits, Open: set.Open,
 			Dir: set.TempDir, Memory: set.Memory, TableBytes: set.TableBytes, Reuse: &slice.Reuse{},
@@ -214,7 +212,7 @@ func New(set Settings) *Pipeline {
 		rolling: window.NewRolling(window.RollingOptions{
 			Budget: set.WindowBytes - frames, Granule: set.Calendar.Granularity(), Dir: set.TempDir, Memory: set.Memory, Hasher: hasher,
 		}),
-		rows:      rowLog{hasher: layers.NewHasher()},
+		rows:      rowLog{hasher: hasher},
 		poke:      make(chan struct{}, 1),
 		collector: sink.NewCollector(set.Sink),
 	}

@@ -93,7 +93,7 @@ func (p *Pipeline) recompute(ctx context.Context, plan Plan, m sink.Manifest) (R
 	fold := func(emit func(window.Documents) error) error {
 		return window.FoldSampled(bound, sources, over.base, plan.Watermark, sampler, emit)
 	}
-	if err := p.fold(ctx, bound, &out, nowhere, fold, func(window.Documents) error { return nil }, false); err != nil {
+	if err := p.fold(ctx, bound, &out, nowhere, fold, nil); err != nil {
 		return r, err
 	}
 	if err := p.canary(bound, sources, over.base, plan.Watermark, sampler, &out); err != nil {

@@ -83,7 +83,7 @@ func rules() []rule {
 		{pkg: "sink", may: []string{"store", "partition", "microbatch/column", "microbatch/rescue"}},
 
 		{pkg: "microbatch/blame", may: []string{"microbatch/slice", "microbatch/source", "microbatch/tenure", "sink", "store", "watermark"}},
-		{pkg: "microbatch/layers", may: []string{"microbatch/column", "microbatch/tuple", "microbatch/spool", "sink"}},
+		{pkg: "microbatch/layers", may: []string{"microbatch/column", "microbatch/tuple", "microbatch/spool", "microbatch/window", "sink"}},
 		{pkg: "microbatch/datafile", may: []string{"microbatch/column", "microbatch/spool", "sink", "sink/parquet"}},
 		// A rebuild reads and folds as a run does, and changes no CURRENT.
 		{pkg: "microbatch/full", may: []string{

@@ -6,6 +6,8 @@ import (
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/layers"
+	"github.com/deltad/deltad/microbatch/tuple"
+	"github.com/deltad/deltad/microbatch/window"
 )
 
 // BenchmarkDiffer compares a pane of a hundred thousand documents of five columns with the one before, a hundredth of which differs.
@@ -15,9 +17,10 @@ func BenchmarkDiffer(b *testing.B) {
 		{Name: "item", Type: column.Of(column.String), Key: true}, {Name: "clicks", Type: column.Of(column.Int64)}, {Name: "price", Type: column.Of(column.Float64)},
 		{Name: "title", Type: column.Of(column.String)}, {Name: "at", Type: column.Of(column.Timestamp)},
 	}
-	var was, is []*column.Batch
+	h, stones := window.NewHasher(), column.NewBatch(fs[:1])
+	var was, is []window.Documents
 	for from := 0; from < n; from += size {
-		for _, to := range []*[]*column.Batch{&was, &is} {
+		for _, to := range []*[]window.Documents{&was, &is} {
 			batch := column.NewBatch(fs)
 			for i := from; i < min(n, from+size); i++ {
 				clicks := i
@@ -31,18 +34,20 @@ func BenchmarkDiffer(b *testing.B) {
 				batch.Columns[4].AppendTimestamp(int64(i), 0)
 				batch.Len++
 			}
-			*to = append(*to, batch)
+			rows := window.Documents{Docs: batch, Tombstones: stones, Hashes: h.Append(nil, batch.Columns[1:], batch.Len)}
+			for i := range batch.Len {
+				rows.Keys = append(rows.Keys, tuple.AppendRow(nil, batch.Columns[:1], i))
+			}
+			*to = append(*to, rows)
 		}
 	}
-	stones := column.NewBatch(fs[:1])
-	h := layers.NewHasher()
-	pass := func(before *layers.Log, pane []*column.Batch, emit func(layers.Rows) error) *layers.Log {
-		d, err := layers.NewDiffer(layers.Options{Hasher: h, Fields: fs, Before: before, Emit: emit})
+	pass := func(before *layers.Log, pane []window.Documents, emit func(layers.Rows) error) *layers.Log {
+		d, err := layers.NewDiffer(layers.Options{Hasher: h, Fields: fs, Before: before, Whole: true, Emit: emit})
 		if err != nil {
 			b.Fatal(err)
 		}
-		for _, batch := range pane {
-			if err := d.Add(batch, stones); err != nil {
+		for _, rows := range pane {
+			if err := d.Add(rows); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/spool"
 	"github.com/deltad/deltad/microbatch/tuple"
+	"github.com/deltad/deltad/microbatch/window"
 )
 
 // Rows are what a layer says of keys, each batch in key order. They are used again after the call they are shown in.
@@ -17,32 +18,39 @@ type Rows struct {
 	Tombstones, Left *column.Batch
 }
 
+// Counts are the documents that the pane before had not, or had otherwise, and those of it that are no more, be it for a tombstone.
+type Counts struct{ New, Changed, Left int64 }
+
 // Options are what a Differ is made of.
 type Options struct {
-	// Hasher is the one that the Log of the pane before was made with.
-	Hasher Hasher
+	// Hasher is the one that made the hashes of the Log before and of the rows that are added.
+	Hasher window.Hasher
 	// Fields are the columns of documents, those of the key first.
 	Fields []column.Field
-	// Before is the Log of the pane before, nil for a snapshot.
+	// Before is the Log of the pane before, nil for one without rows.
 	Before *Log
-	// Emit takes what the layer over that pane has to say, a block at a time, in key order.
+	// Whole says that a layer may come over this pane: its Log is to be whole.
+	Whole bool
+	// Emit takes what a layer over the pane before has to say, a block at a time, in key order. It is nil where rows are counted alone, and
+	// asks for two whole Logs.
 	Emit func(Rows) error
 	// Dir and Memory are those of the spool of the new Log.
 	Dir    string
 	Memory *spool.Budget
 }
 
-// Differ writes the Log of a pane while it is folded, and finds what the layer over the pane before has to say. It is for one goroutine.
+// Differ writes the Log of a pane while it is folded, counts its documents against those of the pane before, and finds what a layer over that
+// has to say, all in one pass over key order. It is for one goroutine.
 type Differ struct {
-	o       Options
-	keys    int
-	log     *logWriter
-	before  *logReader // nil for a snapshot
-	out     Rows
-	at      [2]row // the documents' and the tombstones' row at hand
-	last    []byte
-	any     bool // last is a key
-	scratch []byte
+	o      Options
+	keys   int // columns
+	log    *logWriter
+	before *logReader
+	counts Counts
+	out    Rows
+	key    []byte // scratch, as are those below
+	stone  []byte
+	hashes []window.Hash
 }
 
 // NewDiffer returns a Differ that was shown no rows yet. Abort it unless it was finished.
@@ -56,43 +64,70 @@ func NewDiffer(o Options) (*Differ, error) {
 			key = append(key, f)
 		}
 	}
-	d := &Differ{o: o, keys: len(key), out: Rows{Docs: column.NewBatch(o.Fields), Tombstones: column.NewBatch(key), Left: column.NewBatch(key)}}
-	if o.Before != nil {
-		var err error
-		if d.before, err = o.Before.read(); err != nil {
-			return nil, err
-		}
+	if o.Emit != nil && !(o.Whole && o.Before.Whole()) {
+		return nil, errors.New("compare rows: a layer is asked for without the tombstones of two panes")
 	}
-	d.log = newLogWriter(o.Dir, o.Memory)
+	d := &Differ{o: o, keys: len(key), out: Rows{Docs: column.NewBatch(o.Fields), Tombstones: column.NewBatch(key), Left: column.NewBatch(key)}}
+	var err error
+	if d.before, err = o.Before.read(); err != nil {
+		return nil, err
+	}
+	d.log = newLogWriter(o.Dir, o.Memory, o.Whole)
 	return d, nil
 }
 
 // Abort gives everything back, if the Differ was not finished.
 func (d *Differ) Abort() { d.log.spool.Abort() }
 
+// Counts are those of the rows added so far; once it is finished, of the pane.
+func (d *Differ) Counts() Counts { return d.counts }
+
 var errOrder = errors.New("compare rows: they are not in key order")
 
-// Add takes the next rows of the pane, in key order.
-func (d *Differ) Add(docs, tombstones *column.Batch) error {
-	for i, j := 0, 0; i < docs.Len || j < tombstones.Len; {
-		doc, dead := &d.at[0], &d.at[1]
-		if i < docs.Len {
-			doc.key = tuple.AppendRow(doc.key[:0], docs.Columns[:d.keys], i)
+// Add takes the next rows of the pane, in key order. Keys and hashes that they come without are made, and they may come without a batch of
+// tombstones.
+func (d *Differ) Add(rows window.Documents) error {
+	docs, stones := rows.Docs, 0
+	hashes := rows.Hashes
+	if len(hashes) != docs.Len {
+		d.hashes = d.o.Hasher.Append(d.hashes[:0], docs.Columns[d.keys:], docs.Len)
+		hashes = d.hashes
+	}
+	if d.o.Whole && rows.Tombstones != nil {
+		stones = rows.Tombstones.Len
+	}
+	at := 0 // the tombstone at hand
+	if at < stones {
+		d.stone = tuple.AppendRow(d.stone[:0], rows.Tombstones.Columns, at)
+	}
+	bury := func() error {
+		if err := d.row(row{key: d.stone, dead: true}, rows.Tombstones, at); err != nil {
+			return err
 		}
-		if j < tombstones.Len {
-			dead.key = tuple.AppendRow(dead.key[:0], tombstones.Columns, j)
+		if at++; at < stones {
+			d.stone = tuple.AppendRow(d.stone[:0], rows.Tombstones.Columns, at)
 		}
-		var err error
-		if j == tombstones.Len || i < docs.Len && bytes.Compare(doc.key, dead.key) < 0 {
-			doc.digest, d.scratch = d.o.Hasher.row(docs.Columns[d.keys:], i, d.scratch)
-			err = d.row(*doc, docs, i)
-			i++
+		return nil
+	}
+	for i, hash := range hashes {
+		var key []byte
+		if len(rows.Keys) == docs.Len {
+			key = rows.Keys[i]
 		} else {
-			dead.dead = true
-			err = d.row(*dead, tombstones, j)
-			j++
+			d.key = tuple.AppendRow(d.key[:0], docs.Columns[:d.keys], i)
+			key = d.key
 		}
-		if err != nil {
+		for at < stones && bytes.Compare(d.stone, key) < 0 {
+			if err := bury(); err != nil {
+				return err
+			}
+		}
+		if err := d.row(row{key: key, hash: hash}, docs, i); err != nil {
+			return err
+		}
+	}
+	for at < stones {
+		if err := bury(); err != nil {
 			return err
 		}
 	}
@@ -101,26 +136,36 @@ func (d *Differ) Add(docs, tombstones *column.Batch) error {
 
 // row takes row i of a batch.
 func (d *Differ) row(r row, of *column.Batch, i int) error {
-	if d.any && bytes.Compare(d.last, r.key) >= 0 {
-		return errOrder
+	was := d.before
+	// Most keys are those of the pane before, and are seen to be in place: it stands behind all that were added.
+	known := was.ok && bytes.Equal(was.key(), r.key)
+	if !known {
+		if !d.log.follows(r.key) {
+			return errOrder
+		}
+		for was.ok && bytes.Compare(was.key(), r.key) < 0 {
+			if err := d.left(); err != nil {
+				return err
+			}
+		}
+		known = was.ok && bytes.Equal(was.key(), r.key)
 	}
-	d.last, d.any = append(d.last[:0], r.key...), true
-	if err := d.log.add(r); err != nil {
+	same := known && was.same(r)
+	switch doc := known && !was.dead(); {
+	case !r.dead && !doc:
+		d.counts.New++
+	case !r.dead && !same:
+		d.counts.Changed++
+	case r.dead && doc:
+		d.counts.Left++
+	}
+	if known {
+		if err := was.next(); err != nil {
+			return err
+		}
+	}
+	if err := d.log.add(r); err != nil || same || d.o.Emit == nil {
 		return err
-	}
-	if d.before == nil {
-		return nil
-	}
-	for !d.before.done && bytes.Compare(d.before.key, r.key) < 0 {
-		if err := d.left(); err != nil {
-			return err
-		}
-	}
-	if !d.before.done && bytes.Equal(d.before.key, r.key) {
-		same := d.before.dead == r.dead && d.before.digest == r.digest
-		if err := d.before.next(); err != nil || same {
-			return err
-		}
 	}
 	to := d.out.Docs
 	if r.dead {
@@ -155,7 +200,13 @@ func (d *Differ) flush() error {
 
 // left says that the row of the pane before is no more.
 func (d *Differ) left() error {
-	rest := d.before.key
+	if !d.before.dead() {
+		d.counts.Left++
+	}
+	if d.o.Emit == nil {
+		return d.before.next()
+	}
+	rest := d.before.key()
 	var err error
 	for _, v := range d.out.Left.Columns {
 		if rest, err = tuple.Decode(rest, v); err != nil {
@@ -171,12 +222,12 @@ func (d *Differ) left() error {
 
 // Finish says that all rows were added and returns the Log of the pane.
 func (d *Differ) Finish() (*Log, error) {
-	if d.before != nil {
-		for !d.before.done {
-			if err := d.left(); err != nil {
-				return nil, err
-			}
+	for d.before.ok {
+		if err := d.left(); err != nil {
+			return nil, err
 		}
+	}
+	if d.o.Emit != nil {
 		if err := d.flush(); err != nil {
 			return nil, err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/deltad/deltad/microbatch/layers"
 	"github.com/deltad/deltad/microbatch/spool"
 	"github.com/deltad/deltad/microbatch/tuple"
+	"github.com/deltad/deltad/microbatch/window"
 )
 
 // fields are of every kind that documents can have, behind a key of two columns.
@@ -105,9 +106,9 @@ func (p pane) in() []key {
 	return slices.SortedFunc(maps.Keys(p), func(a, b key) int { return bytes.Compare(encode(a), encode(b)) })
 }
 
-// show adds a pane to a differ, in blocks of so many keys.
-func (p pane) show(d *layers.Differ, size int) error {
-	fs := fields()
+// show adds a pane to a differ, in blocks of so many keys: every other one with what a fold has at hand.
+func (p pane) show(d *layers.Differ, h window.Hasher, size int) error {
+	fs, folded := fields(), false
 	for block := range slices.Chunk(p.in(), size) {
 		docs, tombs := column.NewBatch(fs), column.NewBatch(fs[:2])
 		for _, k := range block {
@@ -117,7 +118,14 @@ func (p pane) show(d *layers.Differ, size int) error {
 				appendDocument(docs, k, p[k])
 			}
 		}
-		if err := d.Add(docs, tombs); err != nil {
+		rows := window.Documents{Docs: docs, Tombstones: tombs}
+		if folded = !folded; folded {
+			for i := range docs.Len {
+				rows.Keys = append(rows.Keys, tuple.AppendRow(nil, docs.Columns[:2], i))
+			}
+			rows.Hashes = h.Append(nil, docs.Columns[2:], docs.Len)
+		}
+		if err := d.Add(rows); err != nil {
 			return err
 		}
 	}
@@ -196,22 +204,77 @@ func (p pane) documents() map[key]string {
 	return out
 }
 
-// run shows a pane to a differ over the log of the one before.
-func run(t rapid.TB, h layers.Hasher, before *layers.Log, p pane, size int, memory *spool.Budget) (*layers.Log, *layer) {
+// run shows a pane to a differ over the log of the one before, and has a layer of what differs where that has all.
+func run(t rapid.TB, h window.Hasher, before *layers.Log, p pane, size int, whole bool, memory *spool.Budget) (*layers.Log, *layer, layers.Counts) {
 	l := newLayer()
-	d, err := layers.NewDiffer(layers.Options{Hasher: h, Fields: fields(), Before: before, Emit: l.take, Memory: memory})
+	o := layers.Options{Hasher: h, Fields: fields(), Before: before, Whole: whole, Memory: memory}
+	if whole && before.Whole() {
+		o.Emit = l.take
+	}
+	d, err := layers.NewDiffer(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Abort()
-	if err := p.show(d, size); err != nil {
+	if err := p.show(d, h, size); err != nil {
 		t.Fatal(err)
 	}
 	log, err := d.Finish()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return log, l
+	if log.Whole() != whole {
+		t.Fatalf("a log is whole: %t, want %t", log.Whole(), whole)
+	}
+	return log, l, d.Counts()
+}
+
+// counts are those of a pane after another.
+func (p pane) counts(was pane) (c layers.Counts) {
+	before, docs := was.documents(), p.documents()
+	for k, d := range docs {
+		if old, ok := before[k]; !ok {
+			c.New++
+		} else if old != d {
+			c.Changed++
+		}
+	}
+	for k := range before {
+		if _, ok := docs[k]; !ok {
+			c.Left++
+		}
+	}
+	return c
+}
+
+// TestDocumentsAreCounted against the pane before as their keys and values say, be either log whole or not, and with keys so long and so many
+// that they are in several blocks.
+func TestDocumentsAreCounted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h, memory := window.NewHasher(), spool.NewBudget(int64(rapid.SampledFrom([]int{0, 1 << 30}).Draw(t, "memory")))
+		most := rapid.SampledFrom([]int{0, 3, 40, 40, 40, 5500}).Draw(t, "keys")
+		pad := strings.Repeat("x", rapid.SampledFrom([]int{0, 0, 300}).Draw(t, "key bytes"))
+		was, log := pane{}, (*layers.Log)(nil)
+		for range 3 {
+			is := pane{}
+			seed := rapid.Uint64().Draw(t, "seed")
+			for k := range most {
+				seed = seed*6364136223846793005 + 1442695040888963407
+				if x := seed >> 40; x%5 > 0 {
+					is[key{fmt.Sprint(k, pad), 0}] = int(x%4) + dead
+				}
+			}
+			before := log
+			var c layers.Counts
+			log, _, c = run(t, h, before, is, 1000, rapid.Bool().Draw(t, "whole"), memory)
+			before.Close()
+			if want := is.counts(was); c != want {
+				t.Fatalf("counts are %+v, want %+v", c, want)
+			}
+			was = is
+		}
+		log.Close()
+	})
 }
 
 // TestALayerIsWhatDiffers: over random histories of panes a layer says of exactly the keys that differ what they are now, and applied to the
@@ -219,7 +282,7 @@ func run(t rapid.TB, h layers.Hasher, before *layers.Log, p pane, size int, memo
 func TestALayerIsWhatDiffers(t *testing.T) {
 	all := keys()
 	rapid.Check(t, func(t *rapid.T) {
-		h, memory := layers.NewHasher(), spool.NewBudget(int64(rapid.SampledFrom([]int{0, 1 << 20}).Draw(t, "memory")))
+		h, memory := window.NewHasher(), spool.NewBudget(int64(rapid.SampledFrom([]int{0, 1 << 20}).Draw(t, "memory")))
 		panes := rapid.SliceOfN(rapid.MapOf(rapid.SampledFrom(all), rapid.IntRange(dead, 13)), 1, 6).Draw(t, "panes")
 		var log *layers.Log
 		docs, tombstones := map[key]string{}, map[key]bool{}
@@ -227,7 +290,7 @@ func TestALayerIsWhatDiffers(t *testing.T) {
 			is := pane(drawn)
 			var l *layer
 			before := log
-			log, l = run(t, h, before, is, rapid.IntRange(1, 30).Draw(t, "block"), memory)
+			log, l, _ = run(t, h, before, is, rapid.IntRange(1, 30).Draw(t, "block"), true, memory)
 			before.Close()
 			want := is.documents()
 			if n == 0 {
@@ -292,10 +355,10 @@ func TestLayersAreShownInBlocks(t *testing.T) {
 					is[k] = dead
 				}
 			}
-			h := layers.NewHasher()
-			log, _ := run(t, h, nil, was, 1000, nil)
+			h := window.NewHasher()
+			log, _, _ := run(t, h, nil, was, 1000, true, nil)
 			most, last := 0, []byte(nil)
-			d, err := layers.NewDiffer(layers.Options{Hasher: h, Fields: fields(), Before: log, Emit: func(r layers.Rows) error {
+			d, err := layers.NewDiffer(layers.Options{Hasher: h, Fields: fields(), Before: log, Whole: true, Emit: func(r layers.Rows) error {
 				most = max(most, r.Docs.Len+r.Tombstones.Len+r.Left.Len)
 				for i := range r.Left.Len {
 					k := tuple.AppendRow(nil, r.Left.Columns, i)
@@ -309,7 +372,7 @@ func TestLayersAreShownInBlocks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := is.show(d, 20_000); err != nil {
+			if err := is.show(d, h, 20_000); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := d.Finish(); err != nil {
@@ -327,7 +390,7 @@ func TestRowsOutOfOrderAreRefused(t *testing.T) {
 	fs := fields()
 	for name, ks := range map[string][]key{"back": {{"b", 0}, {"a", 0}}, "twice": {{"a", 0}, {"a", 0}}} {
 		t.Run(name, func(t *testing.T) {
-			d, err := layers.NewDiffer(layers.Options{Hasher: layers.NewHasher(), Fields: fs})
+			d, err := layers.NewDiffer(layers.Options{Hasher: window.NewHasher(), Fields: fs, Whole: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -336,13 +399,13 @@ func TestRowsOutOfOrderAreRefused(t *testing.T) {
 			for _, k := range ks {
 				appendDocument(docs, k, 0)
 			}
-			if err := d.Add(docs, tombs); err == nil || !strings.Contains(err.Error(), "not in key order") {
+			if err := d.Add(window.Documents{Docs: docs, Tombstones: tombs}); err == nil || !strings.Contains(err.Error(), "not in key order") {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 	t.Run("document and tombstone", func(t *testing.T) {
-		d, err := layers.NewDiffer(layers.Options{Hasher: layers.NewHasher(), Fields: fs})
+		d, err := layers.NewDiffer(layers.Options{Hasher: window.NewHasher(), Fields: fs, Whole: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -350,15 +413,69 @@ func TestRowsOutOfOrderAreRefused(t *testing.T) {
 		docs, tombs := column.NewBatch(fs), column.NewBatch(fs[:2])
 		appendDocument(docs, key{"a", 0}, 0)
 		appendKey(tombs, key{"a", 0})
-		if err := d.Add(docs, tombs); err == nil {
+		if err := d.Add(window.Documents{Docs: docs, Tombstones: tombs}); err == nil {
 			t.Error("one key is both")
 		}
 	})
 	t.Run("key columns", func(t *testing.T) {
 		fs := slices.Clone(fs)
 		fs[1], fs[2] = fs[2], fs[1]
-		if _, err := layers.NewDiffer(layers.Options{Hasher: layers.NewHasher(), Fields: fs}); err == nil {
+		if _, err := layers.NewDiffer(layers.Options{Hasher: window.NewHasher(), Fields: fs, Whole: true}); err == nil {
 			t.Error("a key column behind others is taken")
 		}
 	})
+	t.Run("over half a log", func(t *testing.T) {
+		h := window.NewHasher()
+		log, _, _ := run(t, h, nil, pane{{"a", 0}: 1}, 1, false, nil)
+		for _, before := range []*layers.Log{nil, log} {
+			o := layers.Options{Hasher: h, Fields: fields(), Before: before, Whole: true, Emit: newLayer().take}
+			if _, err := layers.NewDiffer(o); err == nil {
+				t.Error("a layer is made over what has no tombstones")
+			}
+		}
+	})
+}
+
+// TestOneBitIsADifference: a layer has a document of which one value has another bit, be it one that compares as equal.
+func TestOneBitIsADifference(t *testing.T) {
+	nan := math.Float64bits(math.NaN())
+	for name, pair := range map[string][2]func(*column.Vector){
+		"sign of zero": {func(v *column.Vector) { v.AppendFloat(0) }, func(v *column.Vector) { v.AppendFloat(math.Copysign(0, -1)) }},
+		"not a number": {func(v *column.Vector) { v.AppendFloat(math.Float64frombits(nan)) }, func(v *column.Vector) { v.AppendFloat(math.Float64frombits(nan ^ 2)) }},
+		"null":         {func(v *column.Vector) { v.AppendFloat(0) }, (*column.Vector).AppendNull},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := window.NewHasher()
+			fs := []column.Field{{Name: "k", Type: column.Of(column.Int64), Key: true}, {Name: "f", Type: column.Of(column.Float64)}}
+			show := func(before *layers.Log, value func(*column.Vector)) (log *layers.Log, differ int) {
+				o := layers.Options{Hasher: h, Fields: fs, Before: before, Whole: true}
+				if before != nil {
+					o.Emit = func(r layers.Rows) error { differ += r.Docs.Len; return nil }
+				}
+				d, err := layers.NewDiffer(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				docs := column.NewBatch(fs)
+				docs.Columns[0].AppendInt(7)
+				value(docs.Columns[1])
+				docs.Len++
+				if err := d.Add(window.Documents{Docs: docs}); err != nil {
+					t.Fatal(err)
+				}
+				if log, err = d.Finish(); err != nil {
+					t.Fatal(err)
+				}
+				return log, differ
+			}
+			first, _ := show(nil, pair[0])
+			second, differ := show(first, pair[1])
+			if differ != 1 {
+				t.Error("the layer has no document")
+			}
+			if _, differ := show(second, pair[1]); differ != 0 {
+				t.Error("the layer has a document that is as it was")
+			}
+		})
+	}
 }

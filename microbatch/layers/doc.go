@@ -11,18 +11,21 @@
 //     another way need not.
 //  3. A layer says one thing of a key: a document that is new or differs, a tombstone that was none, or that the key has left the pane.
 //     The last is not a tombstone: what a base says of the key is seen again, as it would be had the pane never had it.
-//  4. A layer is put on the live pane alone, and only where the process wrote that itself and so has a Log of its rows. A reset and a
+//  4. A layer is put on the live pane alone, and only where the process wrote that itself and so has a whole Log of it. A reset and a
 //     rollback write no rows, and what comes after them, after a promotion, a new leader or a start is a snapshot, as it is where columns,
 //     configuration, base or pending fields differ.
 //  5. Decide is a pure function of two manifests and the settings. Panes have at most Most layers over their snapshot, and those together at
 //     most about half of its bytes: so much more than the pane a reader reads at the worst, beside the layer that goes beyond it.
 //  6. Memory: a block of the log that is read, one of that which is written, and a block of rows.
+//  7. The Log that layers are made of is the one that documents are counted against, and the hashes in it are those that the fold emits with
+//     its documents, or else the same made of them. Where no layer can come over a pane, its Log serves counts alone and is less.
 //
 // # Why a digest is enough
 //
-// A document is taken for unchanged if 128 bits of a hash of all its values, bit by bit, are: two hashes of package maphash under two seeds,
-// random in each process and never stored or shown, so that nobody can aim at a collision. If a changed document is missed with a chance of
-// 2⁻¹²⁸, an index of 10⁹ documents all of which change in every run, run every 30 seconds for a year (10⁶ panes), misses one in 10²³ years.
+// A document is taken for unchanged if 128 bits of a hash of all its values, bit by bit, are (window.Hasher): two hashes that have nothing to
+// do with each other, of secrets that are random in each process and never stored or shown, so that nobody can aim at a collision. If a changed
+// document is missed with a chance of 2⁻¹²⁸ for each two of its values, an index of 10⁹ documents of 100 values all of which change in every
+// run, run every 30 seconds for a year (10⁶ panes), misses one in 10¹⁹ years.
 // With 64 bits it would be one in 20,000 years, which is little too, but a wrong document is the one thing nobody would notice: counts may be
 // made on that, panes may not. Were it to happen, the next snapshot would end it, and `deltad verify --recompute` would find it.
 package layers

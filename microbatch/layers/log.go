@@ -1,19 +1,26 @@
 package layers
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"math/bits"
+	"slices"
 
 	"github.com/deltad/deltad/microbatch/spool"
+	"github.com/deltad/deltad/microbatch/window"
 )
 
-// Log is the rows of one pane in key order: each key with the digest of its document, or as a tombstone. It is of one process and read by
-// it alone.
-type Log struct{ data *spool.Data }
+// Log is the rows of one pane in key order: each key with the hash of its document, or as a tombstone. A Log that is not whole serves counts
+// alone: it has documents, with half of their hashes. It is of one process and read by it alone.
+type Log struct {
+	data  *spool.Data
+	whole bool
+}
+
+// Whole says whether a layer may be put over the pane. A nil Log is not whole.
+func (l *Log) Whole() bool { return l != nil && l.whole }
 
 // Close gives the memory and files of a Log back at once. It must not be read after. A nil Log has none.
 func (l *Log) Close() {
@@ -25,106 +32,198 @@ func (l *Log) Close() {
 // row is one row of a pane. Its key is encoded so that the order of bytes is that of keys.
 type row struct {
 	key  []byte
-	dead bool // a tombstone
-	digest
+	dead bool        // a tombstone
+	hash window.Hash // of a document
 }
 
-// An entry is the length of its key, the key, and what it is: stone, or a document, with its digest.
+// A log is blocks: how many rows one has and how many bytes their keys are, where each key ends, the keys, the hashes. The end of a key is
+// doubled, and one more for a tombstone. A block ends with so many rows, or with the key that makes it so long.
 const (
-	stone byte = iota
-	paper
+	blockHead = 8
+	blockRows = 1 << 12
+	blockKeys = 1 << 20
 )
 
-const buffered = 64 << 10
-
-type logWriter struct {
-	spool *spool.Spool
-	out   *bufio.Writer
+// width is how many bytes of each hash a log has.
+func width(whole bool) int {
+	if whole {
+		return 16
+	}
+	return 8
 }
 
-func newLogWriter(dir string, memory *spool.Budget) *logWriter {
-	s := spool.New(dir, memory)
-	return &logWriter{spool: s, out: bufio.NewWriterSize(s, buffered)}
+type logWriter struct {
+	spool  *spool.Spool
+	whole  bool
+	ends   []uint32 // as they are in the block
+	keys   []byte
+	hashes []window.Hash
+	out    []byte
+	last   []byte // the last key of the block before
+	any    bool   // there is such a block
+}
+
+func newLogWriter(dir string, memory *spool.Budget, whole bool) *logWriter {
+	return &logWriter{spool: spool.New(dir, memory), whole: whole}
+}
+
+// follows says whether a key comes after all that were added.
+func (w *logWriter) follows(key []byte) bool {
+	last := w.last
+	switch n := len(w.ends); {
+	case n > 1:
+		last = w.keys[w.ends[n-2]>>1:]
+	case n == 1:
+		last = w.keys
+	case !w.any:
+		return true
+	}
+	return bytes.Compare(last, key) < 0
 }
 
 func (w *logWriter) add(r row) error {
-	b := append(binary.AppendUvarint(w.out.AvailableBuffer(), uint64(len(r.key))), r.key...)
+	w.keys = append(w.keys, r.key...)
+	end := uint32(len(w.keys)) << 1
 	if r.dead {
-		b = append(b, stone)
-	} else {
-		b = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(append(b, paper), r.digest[0]), r.digest[1])
+		end |= 1
 	}
-	_, err := w.out.Write(b)
+	w.ends, w.hashes = append(w.ends, end), append(w.hashes, r.hash)
+	if len(w.ends) < blockRows && len(w.keys) < blockKeys {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *logWriter) flush() error {
+	n := len(w.ends)
+	if n == 0 {
+		return nil
+	}
+	b := binary.LittleEndian.AppendUint32(w.out[:0], uint32(n))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(w.keys)))
+	for _, end := range w.ends {
+		b = binary.LittleEndian.AppendUint32(b, end)
+	}
+	b = append(b, w.keys...)
+	for _, h := range w.hashes {
+		if b = binary.LittleEndian.AppendUint64(b, h[0]); w.whole {
+			b = binary.LittleEndian.AppendUint64(b, h[1])
+		}
+	}
+	from := uint32(0)
+	if n > 1 {
+		from = w.ends[n-2] >> 1
+	}
+	w.last, w.any = append(w.last[:0], w.keys[from:]...), true
+	w.out, w.ends, w.keys, w.hashes = b, w.ends[:0], w.keys[:0], w.hashes[:0]
+	_, err := w.spool.Write(b)
 	return err
 }
 
 func (w *logWriter) seal() (*Log, error) {
-	if err := w.out.Flush(); err != nil {
+	if err := w.flush(); err != nil {
 		return nil, err
 	}
 	data, err := w.spool.Seal()
 	if err != nil {
 		return nil, err
 	}
-	return &Log{data}, nil
+	return &Log{data, w.whole}, nil
 }
 
-// logReader stands at a row of a Log, or is done. The key is overwritten by next.
+// logReader walks a log; ok says that it stands at a row.
 type logReader struct {
-	row
-	in   *bufio.Reader
-	left int64 // bytes not read yet
-	done bool
-	sum  [16]byte
+	in    *io.SectionReader
+	whole bool
+	left  int64  // bytes of in behind the block
+	raw   []byte // the block but for its head
+	n     int    // rows of the block
+	size  int    // bytes of their keys
+	at    int    // the one it stands at
+	from  int    // where its key begins
+	ok    bool
+}
+
+// read stands at the first row of a log; a nil one has none.
+func (l *Log) read() (*logReader, error) {
+	if l == nil {
+		return &logReader{}, nil
+	}
+	r := &logReader{in: l.data.Section(), left: l.data.Size(), whole: l.whole}
+	return r, r.load()
+}
+
+func (r *logReader) end() uint32 { return binary.LittleEndian.Uint32(r.raw[4*r.at:]) }
+
+// key is that of the row it stands at, until the next one.
+func (r *logReader) key() []byte { return r.raw[4*r.n+r.from : 4*r.n+int(r.end()>>1)] }
+
+// dead says whether the row is a tombstone.
+func (r *logReader) dead() bool { return r.end()&1 != 0 }
+
+// hash is that of the row, as far as the log has it.
+func (r *logReader) hash() (h window.Hash) {
+	b := r.raw[4*r.n+r.size+width(r.whole)*r.at:]
+	if h[0] = binary.LittleEndian.Uint64(b); r.whole {
+		h[1] = binary.LittleEndian.Uint64(b[8:])
+	}
+	return h
+}
+
+// same says whether the row is the same as another of its key, as far as the log can tell.
+func (r *logReader) same(is row) bool {
+	h := r.hash()
+	return r.dead() == is.dead && h[0] == is.hash[0] && (!r.whole || h[1] == is.hash[1])
+}
+
+func (r *logReader) next() error {
+	r.from = int(r.end() >> 1)
+	r.at++
+	if r.ok = r.at < r.n; r.ok {
+		return nil
+	}
+	return r.load()
 }
 
 var errLog = errors.New("it does not hold together")
 
-// read stands at the first row of a log.
-func (l *Log) read() (*logReader, error) {
-	r := &logReader{in: bufio.NewReaderSize(l.data.Section(), buffered), left: l.data.Size()}
-	return r, r.next()
-}
-
-func (r *logReader) next() error {
-	if r.done = r.left == 0; r.done {
+// load takes in a block, if there is another.
+func (r *logReader) load() error {
+	if r.ok = false; r.left == 0 {
 		return nil
 	}
-	if err := r.entry(); err != nil {
-		r.done = true
-		return fmt.Errorf("read the digests of the live pane's rows: %w", err)
+	if err := r.block(); err != nil {
+		return fmt.Errorf("read the log of the live pane's rows: %w", err)
 	}
+	r.ok = true
 	return nil
 }
 
-func (r *logReader) entry() error {
-	n, err := binary.ReadUvarint(r.in)
-	if err != nil {
+func (r *logReader) block() error {
+	var head [blockHead]byte
+	if _, err := io.ReadFull(r.in, head[:]); err != nil {
 		return err
 	}
-	r.left -= int64(uvarintLen(n))
-	if r.left < 1 || n > uint64(r.left-1) {
+	n, size := int64(binary.LittleEndian.Uint32(head[:])), int64(binary.LittleEndian.Uint32(head[4:]))
+	all := n*int64(4+width(r.whole)) + size
+	if r.left -= blockHead + all; n == 0 || r.left < 0 {
 		return errLog
 	}
-	r.key = append(r.key[:0], make([]byte, n)...)
-	if _, err := io.ReadFull(r.in, r.key); err != nil {
+	r.raw = slices.Grow(r.raw[:0], int(all))[:all]
+	if _, err := io.ReadFull(r.in, r.raw); err != nil {
 		return err
 	}
-	kind, err := r.in.ReadByte()
-	if err != nil {
-		return err
+	r.n, r.size, r.at, r.from = int(n), int(size), 0, 0
+	last := uint32(0)
+	for i := range n {
+		end := binary.LittleEndian.Uint32(r.raw[4*i:]) >> 1
+		if end < last || int64(end) > size {
+			return errLog
+		}
+		last = end
 	}
-	r.left -= int64(n) + 1
-	if r.dead, r.digest = kind == stone, (digest{}); r.dead {
-		return nil
-	}
-	if r.left -= int64(len(r.sum)); kind != paper || r.left < 0 {
+	if int64(last) != size {
 		return errLog
 	}
-	_, err = io.ReadFull(r.in, r.sum[:])
-	r.digest = digest{binary.LittleEndian.Uint64(r.sum[:8]), binary.LittleEndian.Uint64(r.sum[8:])}
-	return err
+	return nil
 }
-
-// uvarintLen is how many bytes a number takes, written as a log is.
-func uvarintLen(n uint64) int { return (bits.Len64(n|1) + 6) / 7 }

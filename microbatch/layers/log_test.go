@@ -2,12 +2,14 @@ package layers
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"github.com/deltad/deltad/microbatch/spool"
+	"github.com/deltad/deltad/microbatch/window"
 )
 
-func logOf(t testing.TB, b []byte) *Log {
+func logOf(t testing.TB, b []byte, whole bool) *Log {
 	t.Helper()
 	s := spool.New("", nil)
 	if _, err := s.Write(b); err != nil {
@@ -17,51 +19,99 @@ func logOf(t testing.TB, b []byte) *Log {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Log{data}
+	return &Log{data, whole}
+}
+
+// written are the bytes of a log of three rows.
+func written(t testing.TB, whole bool) []byte {
+	t.Helper()
+	w := newLogWriter("", nil, whole)
+	for _, r := range []row{{key: nil, dead: true}, {key: []byte("a"), hash: window.Hash{1, 2}}, {key: bytes.Repeat([]byte("b"), 300), hash: window.Hash{3, 4}}} {
+		if err := w.add(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return sealed(t, w)
+}
+
+func sealed(t testing.TB, w *logWriter) []byte {
+	t.Helper()
+	l, err := w.seal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, l.data.Size())
+	if _, err := l.data.Section().ReadAt(b, 0); err != nil && len(b) > 0 {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// walk reads a log and returns its rows, one after the other, as far as it can be read.
+func walk(t testing.TB, b []byte, whole bool) (rows []row, err error) {
+	t.Helper()
+	r, err := logOf(t, b, whole).read()
+	for ; err == nil && r.ok; err = r.next() {
+		if cap(r.raw) > 2*len(b)+64 {
+			t.Fatalf("%d bytes of memory for a log of %d", cap(r.raw), len(b))
+		}
+		rows = append(rows, row{key: bytes.Clone(r.key()), dead: r.dead(), hash: r.hash()})
+	}
+	return rows, err
+}
+
+// TestALogIsNotBelieved: one that does not hold together is an error, not a count or a crash.
+func TestALogIsNotBelieved(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		b := written(t, whole)
+		if rows, err := walk(t, b, whole); len(rows) != 3 || err != nil {
+			t.Fatalf("%d rows, %v", len(rows), err)
+		}
+		for cut := 1; cut < len(b); cut++ {
+			if rows, err := walk(t, b[:cut], whole); err == nil {
+				t.Errorf("%d of %d bytes: %d rows and no error", cut, len(b), len(rows))
+			}
+		}
+		for at := range blockHead + 4*3 { // counts, lengths and ends
+			for _, x := range []byte{0x01, 0x80, 0xff} {
+				broken := slices.Clone(b)
+				broken[at] ^= x
+				if rows, err := walk(t, broken, whole); err == nil && len(rows) != 3 {
+					t.Errorf("byte %d: %d rows and no error", at, len(rows))
+				}
+			}
+		}
+	}
 }
 
 // FuzzLog: a log that is damaged ends in an error, in no more memory than it has bytes, and whatever is read of it is written as it was.
 func FuzzLog(f *testing.F) {
-	w := newLogWriter("", nil)
-	for _, r := range []row{{key: []byte("a"), digest: digest{1, 2}}, {key: nil, dead: true}, {key: bytes.Repeat([]byte("b"), 300), digest: digest{3, 4}}} {
-		if err := w.add(r); err != nil {
-			f.Fatal(err)
-		}
+	for _, whole := range []bool{false, true} {
+		seed := written(f, whole)
+		f.Add(seed, whole)
+		f.Add(append(slices.Clone(seed), seed...), whole)
+		f.Add(seed[:len(seed)-1], whole)
+		f.Add([]byte{1}, whole)
+		f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, whole)
 	}
-	whole, err := w.seal()
-	if err != nil {
-		f.Fatal(err)
-	}
-	seed := make([]byte, whole.data.Size())
-	if _, err := whole.data.ReadAt(seed, 0); err != nil {
-		f.Fatal(err)
-	}
-	f.Add(seed)
-	f.Add(seed[:len(seed)-1])
-	f.Add([]byte{1})
-	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f})
-	f.Add([]byte{1, 'a', 7})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := logOf(t, b).read()
-		again := newLogWriter("", nil)
-		for err == nil && !r.done {
-			if cap(r.key) > 2*len(b)+64 {
-				t.Fatalf("%d bytes of key in a log of %d", cap(r.key), len(b))
-			}
-			if werr := again.add(r.row); werr != nil {
-				t.Fatal(werr)
-			}
-			err = r.next()
-		}
+	f.Fuzz(func(t *testing.T, b []byte, whole bool) {
+		rows, err := walk(t, b, whole)
 		if err != nil {
 			return
 		}
-		back, err := again.seal()
+		again := newLogWriter("", nil, whole)
+		for _, r := range rows {
+			if err := again.add(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		back, err := walk(t, sealed(t, again), whole)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if int(back.data.Size()) > len(b) {
-			t.Fatalf("%d bytes come back as %d", len(b), back.data.Size())
+		same := func(a, b row) bool { return bytes.Equal(a.key, b.key) && a.dead == b.dead && a.hash == b.hash }
+		if !slices.EqualFunc(rows, back, same) {
+			t.Fatalf("%v come back as %v", rows, back)
 		}
 	})
 }

@@ -24,8 +24,8 @@ type Decision struct {
 
 func snapshot(why string, args ...any) Decision { return Decision{Why: fmt.Sprintf(why, args...)} }
 
-// Decide says how next, a manifest that lists no files yet, is to be written over live, nil for none. known says that the process has the
-// Log of the live pane.
+// Decide says how next, a manifest that lists no files yet, is to be written over live, nil for none. known says that the process has a
+// whole Log of the live pane.
 func Decide(live *sink.Manifest, next sink.Manifest, known bool, s Settings) Decision {
 	switch {
 	case s.Most <= 0:
@@ -59,8 +59,8 @@ func Decide(live *sink.Manifest, next sink.Manifest, known bool, s Settings) Dec
 	return Decision{Layer: top}
 }
 
-// Keeps says whether the Log of the pane after live, nil for none, is worth writing: whether layers may be put over it. So a pane that grows
-// beyond Above has one, unless it grows by a third at once.
+// Keeps says whether the Log of the pane after live, nil for none, is worth writing whole: whether layers may be put over it. So a pane that
+// grows beyond Above has such a one, unless it grows by a third at once.
 func Keeps(live *sink.Manifest, s Settings) bool {
 	if s.Most <= 0 || live == nil {
 		return false

@@ -6,8 +6,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/layers"
 	"github.com/deltad/deltad/sink"
+	"github.com/deltad/deltad/sink/parquet"
 )
 
 // live is a pane of a snapshot of whole bytes and layers of so many each.
@@ -156,5 +158,24 @@ func TestKeeps(t *testing.T) {
 				t.Errorf("got %t", got)
 			}
 		})
+	}
+}
+
+// TestAnotherScaleIsASnapshot: hashes are of values without their scale, so they are not compared where it differs.
+func TestAnotherScaleIsASnapshot(t *testing.T) {
+	schema := func(scale uint8) sink.Schema {
+		return parquet.SchemaFields([]column.Field{
+			{Name: "k", Type: column.Of(column.Int64), Key: true}, {Name: "d", Type: column.Type{Kind: column.Decimal, Precision: 38, Scale: scale}},
+		})
+	}
+	s := layers.Settings{Above: 1, Most: 20}
+	is := live(1 << 20)
+	is.Schema = schema(2)
+	for scale, want := range map[uint8]int{2: 1, 3: 0} {
+		to := next(is)
+		to.Schema = schema(scale)
+		if got := layers.Decide(&is, to, true, s); got.Layer != want {
+			t.Errorf("scale %d after 2: layer %d (%s), want %d", scale, got.Layer, got.Why, want)
+		}
 	}
 }
