@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/scan"
 	objects "github.com/deltad/deltad/microbatch/source"
+	"github.com/deltad/deltad/microbatch/spool"
 	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/store"
 	"github.com/deltad/deltad/store/fault"
@@ -75,4 +79,30 @@ func TestFaultsOfALargeObject(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNoObjectIsBlamedForADisk: where runs cannot be spilled the slice fails, and
+// no object is named, for it would be left out as if it could not be read.
+func TestNoObjectIsBlamedForADisk(t *testing.T) {
+	st := &counting{Store: mem.New("raw")}
+	o := st.put(t, "a", 5000, 5, 500)
+	for name, hint := range map[string][]column.Type{"types unknown": nil, "types known": built(t, st, o)} {
+		s := sums(t, st)
+		s.TableBytes, s.Memory, s.Dir = 1, spool.NewBudget(0), filepath.Join(t.TempDir(), "gone")
+		_, err := s.Build(t.Context(), Input{Start: sliceStart, Objects: []partition.Object{o}}, hint)
+		if blamed := (*ObjectError)(nil); !errors.Is(err, fs.ErrNotExist) || errors.As(err, &blamed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// built are the types at which a slice of an object is built.
+func built(t *testing.T, st store.Store, o partition.Object) []column.Type {
+	t.Helper()
+	s := sums(t, st)
+	slice, err := s.Build(t.Context(), Input{Start: sliceStart, Objects: []partition.Object{o}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slice.Built
 }

@@ -54,12 +54,22 @@ func (b *gatherer) add(batch *column.Batch, first int64) (index.Stats, error) {
 		return err
 	})
 	if err != nil {
-		return stats, fmt.Errorf("spill: %w", err)
+		return stats, &spillError{err}
 	}
 	b.spilled = append(b.spilled, spilled{data: run})
 	b.table.Reset()
-	return stats, b.compact()
+	if err := b.compact(); err != nil {
+		return stats, &spillError{err}
+	}
+	return stats, nil
 }
+
+// spillError is a run that could not be spilled, because the disk is full, say.
+// The object whose rows are being added is not to blame: it would be left out.
+type spillError struct{ err error }
+
+func (e *spillError) Error() string { return fmt.Sprintf("spill: %v", e.err) }
+func (e *spillError) Unwrap() error { return e.err }
 
 // compact merges the newest runs for as long as there are fanIn of a level.
 func (b *gatherer) compact() error {

@@ -115,8 +115,12 @@ type ObjectError struct {
 func (e *ObjectError) Error() string { return fmt.Sprintf("object %s: %v", e.Object.Key, e.Err) }
 func (e *ObjectError) Unwrap() error { return e.Err }
 
-// unreadable is the fault of an object whose scan ended with err.
-func unreadable(o partition.Object, err error) *ObjectError {
+// unreadable is the fault of an object whose scan ended with err, unless that
+// was no fault of the object.
+func unreadable(o partition.Object, err error) error {
+	if own := (*spillError)(nil); errors.As(err, &own) {
+		return fmt.Errorf("slice of %s: %w", clock(o.Partition), own)
+	}
 	if named := (*scan.Error)(nil); errors.As(err, &named) {
 		err = named.Err
 	}
