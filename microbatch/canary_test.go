@@ -116,6 +116,34 @@ func (c *glitchColumn) AppendAcc(dst []byte, g uint32) []byte {
 	return dst
 }
 
+// firstCome keeps what it is offered first, whatever comes later: associative,
+// idempotent, and a function of the order.
+type firstCome struct{ plainSum }
+
+func (firstCome) TypeID() string            { return "first_come(float64)/1" }
+func (firstCome) NewColumn() combine.Column { return &firstColumn{} }
+
+type firstColumn struct{ plainColumn }
+
+func (c *firstColumn) Add(in *combine.Input) error {
+	for _, i := range in.Rows {
+		if v, g := in.Args[0], in.Groups[i]; !v.Null(int(i)) && !c.some[g] {
+			c.sums[g], c.some[g] = v.Floats[i], true
+		}
+	}
+	return nil
+}
+
+func (c *firstColumn) Merge(g uint32, acc []byte) error {
+	if err := (plainSum{}).Validate(acc); err != nil || len(acc) == 0 {
+		return err
+	}
+	if !c.some[g] {
+		c.sums[g], c.some[g] = math.Float64frombits(binary.BigEndian.Uint64(acc)), true
+	}
+	return nil
+}
+
 // withFn is a bench with one more combine fn, whose field is called total.
 func withFn(t *testing.T, name string, builder combine.Builder, change func(*microbatch.Settings)) *bench {
 	t.Helper()
@@ -148,6 +176,28 @@ func reads(s *microbatch.Settings) *atomic.Int64 {
 
 func share(clock string, clicks float64) string {
 	return fmt.Sprintf(`{"item":"x","ts":"2026-11-30T%s:00Z","clicks":%g,"title":"t","op":"U"}`, clock, clicks)
+}
+
+// TestWhatComesFirstIsNoLawfulFn: whichever way a window is folded, as a stream
+// or brought up to date, the canary comes to another result before long.
+func TestWhatComesFirstIsNoLawfulFn(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		t.Run(fmt.Sprint("stream ", stream), func(t *testing.T) {
+			b := withFn(t, "first_come", combine.Builder{Name: "first_come", MinArgs: 1, MaxArgs: 1, Build: func(combine.Params, []column.Type) (combine.Fn, error) {
+				return firstCome{}, nil
+			}}, func(s *microbatch.Settings) { s.NoCache = stream })
+			for i := range 9 {
+				clock := fmt.Sprintf("03:%02d", i)
+				b.put(clock, "a.ndjson", share(clock, float64(i)+0.5))
+				if r := b.p.Once(t.Context(), at(clock), microbatch.StepOptions{}); errors.Is(r.Err, microbatch.ErrCanary) {
+					return
+				} else if r.Err != nil {
+					t.Fatal(r.Err)
+				}
+			}
+			t.Error("nine panes of a fn that goes by the order of slices, and the canary believed all")
+		})
+	}
 }
 
 // TestAnUnlawfulFnPausesThePipeline: the first difference fails the run, the
