@@ -395,6 +395,36 @@ func TestUnreadObjectOutlivesItsObject(t *testing.T) {
 	b.step("05:04", microbatch.WasIdle)
 }
 
+// TestLostSliceIsKeptAgain: where the slice of an unread object is gone or
+// damaged and the object is not, the next pane keeps another one.
+func TestLostSliceIsKeptAgain(t *testing.T) {
+	b := newBaseBench(t, nil)
+	b.put("02:00", "a.ndjson", row("old", "02:00", 7, "ancient"))
+	b.put("03:00", "a.ndjson", row("x", "03:00", 2, "one"))
+	b.step("03:01", microbatch.Advanced)
+	b.rebuild(watermark.RebuildCandidate)
+	b.step("03:01", microbatch.Refined)
+	b.put("02:32", "late.ndjson", row("old", "02:32", 1, "late"))
+	b.step("03:02", microbatch.Refined)
+	kept := b.live().UnreadSlices
+	if len(kept) != 1 {
+		t.Fatalf("slices %+v", kept)
+	}
+	if err := b.out.Delete(t.Context(), kept[0].Key); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	b.put("03:01", "a.ndjson", row("z", "03:01", 1, "zed"))
+	b.step("03:03", microbatch.Advanced)
+	again := b.live().UnreadSlices
+	if len(again) != 1 || again[0].Key == kept[0].Key || again[0].SHA256 != kept[0].SHA256 {
+		t.Fatalf("slices %+v, before %+v", again, kept)
+	}
+	if _, err := b.out.Head(t.Context(), again[0].Key); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestSkippedUnreadObjectStaysOut: one that is carried from before the listing
 // can be skipped like any other, and every pane names it.
 func TestSkippedUnreadObjectStaysOut(t *testing.T) {

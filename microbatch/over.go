@@ -92,9 +92,14 @@ func (p *Pipeline) recall(ctx context.Context, plan Plan, cache *slice.Cache) {
 	if !due {
 		return
 	}
+	p.spoiled = nil
 	for _, f := range p.seen.live.UnreadSlices {
 		s, err := p.readSlice(ctx, f)
 		if err != nil {
+			if p.spoiled == nil {
+				p.spoiled = map[string]bool{}
+			}
+			p.spoiled[f.Key] = true
 			p.set.Log.Warn("slice of an unread object not read", zap.String("pipeline", p.set.Name), zap.String("object", f.Key), zap.Error(err))
 			continue
 		}
@@ -148,7 +153,7 @@ func (p *Pipeline) keepUnread(ctx context.Context, runID string, plan Plan, buil
 }
 
 // writeSlice puts a slice under a name of this run, unless the live pane keeps
-// one of the same bytes.
+// one of the same bytes that is not known to be damaged or gone.
 func (p *Pipeline) writeSlice(ctx context.Context, runID string, s *slice.Slice) (f sink.StateFile, err error) {
 	out := spool.New(p.set.TempDir, p.set.Memory)
 	sum := sha256.New()
@@ -164,7 +169,7 @@ func (p *Pipeline) writeSlice(ctx context.Context, runID string, s *slice.Slice)
 	hash := hex.EncodeToString(sum.Sum(nil))
 	if live := p.seen.live; live != nil {
 		for _, kept := range live.UnreadSlices {
-			if kept.SHA256 == hash && kept.Bytes == data.Size() {
+			if kept.SHA256 == hash && kept.Bytes == data.Size() && !p.spoiled[kept.Key] {
 				return kept, nil
 			}
 		}
