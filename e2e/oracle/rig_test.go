@@ -114,7 +114,7 @@ func newRig(t *testing.T, w *world, c *config, support int, slices *tiers, empty
 		t.Fatal(err)
 	}
 	var err error
-	if r.state, err = sqlite.Open(t.Context(), sqlite.Options{Path: path, CallTimeout: time.Minute}); err != nil {
+	if r.state, err = sqlite.Open(t.Context(), sqlite.Options{Path: path, CallTimeout: 10 * time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.state.Close() })
@@ -170,7 +170,7 @@ func (r *rig) configure(c *config) {
 				r.trace(step)
 			}
 		},
-		Log: zap.NewNop(), NewID: r.newID, Build: "test", Instance: "one", LeaseTTL: time.Minute, Grace: time.Second,
+		Log: zap.NewNop(), NewID: r.newID, Build: "test", Instance: "one", LeaseTTL: time.Hour, Grace: time.Second,
 	}
 	if c.since != noSince {
 		r.set.Since = w.start(c.since)
@@ -217,7 +217,7 @@ func (r *rig) rebuild(cut time.Time, approve, wide bool) (watermark.Rebuild, err
 		Promote: approve, Gate: gate, MaxRejectShare: s.MaxRejectShare,
 		Builder: slice.Builder{Program: s.Program, Format: s.Format, Row: s.Row, Limits: s.ScanLimits, Open: s.Open},
 		Workers: 1, Lister: r.source.Source, Sink: s.Sink, State: r.state,
-		Log: zap.NewNop(), NewID: s.NewID, Build: "test", Instance: "one", LeaseTTL: time.Minute,
+		Log: zap.NewNop(), NewID: s.NewID, Build: "test", Instance: "one", LeaseTTL: time.Hour,
 	})
 	if _, err := maker.Run(ctx, rb); err != nil {
 		return rb, fmt.Errorf("rebuild: %w", err)

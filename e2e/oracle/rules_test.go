@@ -198,13 +198,15 @@ func (h *history) inputs(conf *config, from, n, listedFrom int, former *pane, st
 	if former == nil {
 		return must, may
 	}
+	fits := former.conf.same(conf) && !h.retyped(conf, former, must, strict)
 	for i := range former.inputs {
 		part := h.world.parts[i.key]
 		if part > listedFrom || part < conf.since {
 			continue
 		}
-		// What it kept of one that is gone serves its own configuration alone.
-		kept := former.conf.same(conf) || h.world.objects[i.key].id == i
+		// What it kept of one that is gone serves its own configuration alone, at
+		// the types it was read at.
+		kept := fits || h.world.objects[i.key].id == i
 		if h.unread(i.key, part, strict) && kept && !h.otherVersion(i, strict) {
 			must[i] = true
 		} else if h.unread(i.key, part, loose) {
@@ -212,6 +214,19 @@ func (h *history) inputs(conf *config, from, n, listedFrom int, former *pane, st
 		}
 	}
 	return must, may
+}
+
+// retyped says that a pane with these inputs, and what the one before it kept,
+// reads the column that widens at another type than that one did.
+func (h *history) retyped(conf *config, former *pane, inputs map[id]bool, bases []*base) bool {
+	if !slices.Contains(conf.reads(), widening) {
+		return false
+	}
+	now := h.world.anyFractions(inputs)
+	for i := range former.inputs {
+		now = now || h.unread(i.key, h.world.parts[i.key], bases) && h.world.fractions(i)
+	}
+	return now != h.world.anyFractions(former.inputs)
 }
 
 // found are the objects that one base has read and another has not, which its
