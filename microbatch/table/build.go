@@ -15,17 +15,13 @@ func (t *Table) WriteRun(w io.Writer, o Options) (Summary, error) {
 	rw.desk, t.desk = t.desk, desk{}
 	rw.open.reset(len(t.columns))
 	defer func() { t.desk = rw.desk }()
-	var groups [rowsAtOnce]uint32
 	next := rw.expected()
 	for order := t.sorted(); len(order) > 0; {
 		n := min(next, len(order))
-		for i, k := range order[:n] {
-			groups[i] = k.group
-		}
-		order = order[n:]
-		if err := rw.appendGroups(t, groups[:n]); err != nil {
+		if err := rw.appendGroups(t, order[:n]); err != nil {
 			return Summary{}, err
 		}
+		order = order[n:]
 		next = rw.expected()
 	}
 	return rw.Close()

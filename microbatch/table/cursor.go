@@ -37,21 +37,7 @@ type RunCursor struct {
 }
 
 // Cursor returns a cursor before the first row.
-func (r *Run) Cursor() *RunCursor { return r.CursorInto(nil) }
-
-// CursorInto is Cursor with the memory of a cursor that is done with; nil is
-// none.
-func (r *Run) CursorInto(c *RunCursor) *RunCursor {
-	if c == nil {
-		return &RunCursor{run: r, row: -1}
-	}
-	if c.run.fns != r.fns {
-		c.u = unpacked{}
-	}
-	*c = RunCursor{run: r, row: -1, u: c.u, bufs: c.bufs, last: c.last[:0]}
-	c.u.n = 0
-	return c
-}
+func (r *Run) Cursor() *RunCursor { return &RunCursor{run: r, row: -1} }
 
 // Key implements Cursor.
 func (c *RunCursor) Key() []byte { return c.key }

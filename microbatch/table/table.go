@@ -62,8 +62,8 @@ type Table struct {
 	index   index // nil where keys alone find the groups
 	columns []combine.Column
 	scratch []byte
-	order   []sortKey
-	spare   []sortKey
+	order   []uint32 // see sorted
+	sorter  intern.Sorter
 	desk    desk
 }
 
@@ -146,10 +146,10 @@ func (t *Table) Len() int { return t.keys.Len() }
 // Key returns the encoded key of a group, valid until Reset.
 func (t *Table) Key(g uint32) []byte { return t.keys.Bytes(g) }
 
-// Bytes is the memory held, for budgets. Writing a run takes another 32 bytes
+// Bytes is the memory held, for budgets. Writing a run takes another 36 bytes
 // for each group, and the rows of a block.
 func (t *Table) Bytes() int64 {
-	n := t.keys.Size() + int64(cap(t.scratch)+16*cap(t.order)+16*cap(t.spare)) + t.desk.bytes()
+	n := t.keys.Size() + int64(cap(t.scratch)+4*cap(t.order)) + t.sorter.Bytes() + t.desk.bytes()
 	if t.index != nil {
 		n += t.index.bytes()
 	}
@@ -163,7 +163,7 @@ func (t *Table) Bytes() int64 {
 // anew. The columns are replaced: ask Columns for them again.
 func (t *Table) Reset() {
 	t.forget()
-	t.order, t.spare, t.desk = nil, nil, desk{}
+	t.order, t.sorter, t.desk = nil, intern.Sorter{}, desk{}
 	for i, f := range t.shape.Fns {
 		t.columns[i] = f.NewColumn()
 	}
@@ -184,13 +184,15 @@ func (t *Table) Clear() {
 	}
 }
 
-// Sorted returns the groups in the order of their keys, valid until the next
-// call.
-func (t *Table) Sorted() []uint32 {
-	order := t.sorted()
-	out := make([]uint32, len(order))
-	for i, k := range order {
-		out[i] = k.group
+// Sorted returns the groups in the order of their keys.
+func (t *Table) Sorted() []uint32 { return slices.Clone(t.sorted()) }
+
+// sorted is Sorted, valid until the next call.
+func (t *Table) sorted() []uint32 {
+	t.order = slices.Grow(t.order[:0], t.Len())
+	for g := range uint32(t.Len()) {
+		t.order = append(t.order, g)
 	}
-	return out
+	t.sorter.Sort(t.keys, t.order)
+	return t.order
 }

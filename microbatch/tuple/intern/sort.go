@@ -15,18 +15,27 @@ type sortKey struct {
 // few ids are sorted by comparisons.
 const few = 512
 
-// Sort puts ids in the order of their bytes. The eight bytes after what all
-// have in common are sorted a byte at a time from the last, passing over bytes
-// that are all the same, and ids that agree in them by comparisons. It takes 32
-// bytes for each of many ids.
-func (s *Set) Sort(ids []uint32) {
+// Sorter sorts ids, in memory that it keeps for the next time: 32 bytes for each
+// of many ids. The zero value is ready.
+type Sorter struct{ keys, spare []sortKey }
+
+// Bytes is the memory held.
+func (o *Sorter) Bytes() int64 { return int64(16 * (cap(o.keys) + cap(o.spare))) }
+
+// Sort is Sorter.Sort with memory of its own.
+func (s *Set) Sort(ids []uint32) { new(Sorter).Sort(s, ids) }
+
+// Sort puts ids of the set in the order of their bytes. The eight bytes after
+// what all have in common are sorted a byte at a time from the last, passing
+// over bytes that are all the same, and ids that agree in them by comparisons.
+func (o *Sorter) Sort(s *Set, ids []uint32) {
 	if s.sorted(ids) {
 		return
 	}
 	skip := s.common(ids)
-	keys := make([]sortKey, len(ids))
-	for i, id := range ids {
-		keys[i] = sortKey{prefixOf(s.Bytes(id)[skip:]), id}
+	o.keys = slices.Grow(o.keys[:0], len(ids))
+	for _, id := range ids {
+		o.keys = append(o.keys, sortKey{prefixOf(s.Bytes(id)[skip:]), id})
 	}
 	compare := func(a, b sortKey) int {
 		switch {
@@ -38,9 +47,10 @@ func (s *Set) Sort(ids []uint32) {
 		return bytes.Compare(s.Bytes(a.id), s.Bytes(b.id))
 	}
 	if len(ids) < few {
-		slices.SortFunc(keys, compare)
+		slices.SortFunc(o.keys, compare)
 	} else {
-		keys = radix(keys)
+		o.radix()
+		keys := o.keys
 		for from := 0; from < len(keys); {
 			to := from + 1
 			for to < len(keys) && keys[to].prefix == keys[from].prefix {
@@ -52,7 +62,7 @@ func (s *Set) Sort(ids []uint32) {
 			from = to
 		}
 	}
-	for i, k := range keys {
+	for i, k := range o.keys {
 		ids[i] = k.id
 	}
 }
@@ -71,6 +81,9 @@ func (s *Set) common(ids []uint32) int {
 	all := s.Bytes(ids[0])
 	for _, id := range ids[1:] {
 		b := s.Bytes(id)
+		if bytes.HasPrefix(b, all) {
+			continue
+		}
 		n := 0
 		for n < min(len(all), len(b)) && all[n] == b[n] {
 			n++
@@ -94,30 +107,29 @@ func prefixOf(b []byte) uint64 {
 	return p
 }
 
-// radix sorts by prefix and returns its argument or a copy.
-func radix(keys []sortKey) []sortKey {
+// radix sorts keys by prefix.
+func (o *Sorter) radix() {
 	var counts [8][256]uint32
-	for _, k := range keys {
+	for _, k := range o.keys {
 		for b := range counts {
 			counts[b][byte(k.prefix>>(8*b))]++
 		}
 	}
-	spare := make([]sortKey, len(keys))
+	o.spare = slices.Grow(o.spare[:0], len(o.keys))[:len(o.keys)]
 	for b := range counts {
 		at := &counts[b]
-		if at[byte(keys[0].prefix>>(8*b))] == uint32(len(keys)) {
+		if at[byte(o.keys[0].prefix>>(8*b))] == uint32(len(o.keys)) {
 			continue
 		}
 		sum := uint32(0)
 		for i, n := range at {
 			at[i], sum = sum, sum+n
 		}
-		for _, k := range keys {
+		for _, k := range o.keys {
 			c := byte(k.prefix >> (8 * b))
-			spare[at[c]] = k
+			o.spare[at[c]] = k
 			at[c]++
 		}
-		keys, spare = spare, keys
+		o.keys, o.spare = o.spare, o.keys
 	}
-	return keys
 }
