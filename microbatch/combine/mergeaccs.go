@@ -35,18 +35,7 @@ func MergeAccs(c Column, groups []uint32, a Accs) error {
 	if b, ok := c.(BulkMerger); ok {
 		return b.MergeAccs(groups, a)
 	}
-	return mergeEach(c, groups, a)
-}
-
-func mergeEach(c Column, groups []uint32, a Accs) error {
-	for i, g := range groups {
-		if acc := a.At(i); len(acc) > 0 {
-			if err := c.Merge(g, acc); err != nil {
-				return &RowError{i, err}
-			}
-		}
-	}
-	return nil
+	return each(groups, a, c.Merge)
 }
 
 // UnmergeAccs is MergeAccs of what was merged before, taken out again.
@@ -54,13 +43,14 @@ func UnmergeAccs(c Inverter, groups []uint32, a Accs) error {
 	if b, ok := c.(BulkInverter); ok {
 		return b.UnmergeAccs(groups, a)
 	}
-	return unmergeEach(c, groups, a)
+	return each(groups, a, c.Unmerge)
 }
 
-func unmergeEach(c Inverter, groups []uint32, a Accs) error {
+// each does it with each group and its accumulator, but for identities.
+func each(groups []uint32, a Accs, do func(g uint32, acc []byte) error) error {
 	for i, g := range groups {
 		if acc := a.At(i); len(acc) > 0 {
-			if err := c.Unmerge(g, acc); err != nil {
+			if err := do(g, acc); err != nil {
 				return &RowError{i, err}
 			}
 		}
@@ -75,24 +65,20 @@ func RetractAccs(c Retractor, groups []uint32, a Accs, left []uint32) ([]uint32,
 	if b, ok := c.(BulkRetractor); ok {
 		return b.RetractAccs(groups, a, left)
 	}
-	return retractEach(c, groups, a, left)
+	err := each(groups, a, func(g uint32, acc []byte) (err error) {
+		left, err = retract(c, g, acc, left)
+		return err
+	})
+	return left, err
 }
 
-func retractEach(c Retractor, groups []uint32, a Accs, left []uint32) ([]uint32, error) {
-	for i, g := range groups {
-		acc := a.At(i)
-		if len(acc) == 0 {
-			continue
-		}
-		ok, err := c.Retract(g, acc)
-		if err != nil {
-			return left, &RowError{i, err}
-		}
-		if !ok {
-			left = append(left, g)
-		}
+// retract is Retract that appends the group to left where it returns false.
+func retract(c Retractor, g uint32, acc []byte, left []uint32) ([]uint32, error) {
+	ok, err := c.Retract(g, acc)
+	if err == nil && !ok {
+		left = append(left, g)
 	}
-	return left, nil
+	return left, err
 }
 
 // shortCount reads a number of one or two bytes from the front of b and returns
@@ -185,12 +171,9 @@ func (c *newestColumn) RetractAccs(groups []uint32, a Accs, left []uint32) ([]ui
 			c.n[g] -= n
 			continue
 		}
-		ok, err := c.Retract(g, acc)
-		if err != nil {
+		var err error
+		if left, err = retract(c, g, acc, left); err != nil {
 			return left, &RowError{i, err}
-		}
-		if !ok {
-			left = append(left, g)
 		}
 	}
 	return left, nil

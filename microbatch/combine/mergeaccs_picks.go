@@ -137,12 +137,9 @@ func (c *wordColumn) RetractAccs(groups []uint32, a Accs, left []uint32) ([]uint
 			}
 			continue
 		}
-		ok, err := c.Retract(g, acc)
-		if err != nil {
+		var err error
+		if left, err = retract(c, g, acc, left); err != nil {
 			return left, &RowError{i, err}
-		}
-		if !ok {
-			left = append(left, g)
 		}
 	}
 	return left, nil
@@ -326,12 +323,9 @@ func (c *rankedColumn) RetractAccs(groups []uint32, a Accs, left []uint32) ([]ui
 				}
 			}
 		}
-		ok, err := c.Retract(g, acc)
-		if err != nil {
+		var err error
+		if left, err = retract(c, g, acc, left); err != nil {
 			return left, &RowError{i, err}
-		}
-		if !ok {
-			left = append(left, g)
 		}
 	}
 	return left, nil

@@ -144,22 +144,8 @@ func (s *windows) addWords(g uint32, word int, t []uint64, neg bool) {
 // addBits adds ±m·2^pos, in units of 2^-1074; m has at most 53 bits unless pos
 // is a multiple of 64. neg is all ones or none.
 func (s *windows) addBits(g uint32, m uint64, pos int, neg uint64) {
-	word, bit := int32(pos>>6), pos&63
-	lo, hi := m<<bit, m>>(64-bit)
-	f := &s.win[g]
-	at := word - f.off
-	switch {
-	case f.long != 0:
-		addLong(&s.long[f.long-1], int(word), lo, hi, neg)
-	case uint32(at) < 2:
-		addPair(&f.w, at, lo, hi, neg)
-		if !spare(f.w[2]) && !f.moveTo(f.off+1) {
-			s.goLong(f)
-		}
-	default:
-		pair := [2]uint64{lo, hi}
-		s.addWords(g, int(word), trim(pair[:]), neg != 0)
-	}
+	bit := pos & 63
+	s.addPairAt(g, int32(pos>>6), m<<bit, m>>(64-bit), neg)
 }
 
 // addPair adds ±(hi, lo) at word at, 0 or 1, of w. It does not branch: signs
