@@ -59,7 +59,7 @@ func TestB38RebuildBesideDeltas(t *testing.T) {
 	o.window = "{size: 30m}"
 	r := newFullRig(t, placeOf(t, "versitygw"), o)
 	px := proxy(t, r.place.server)
-	px.Add(s3proxy.Rule{Match: func(q s3proxy.Request) bool { return q.Op == s3proxy.Get && strings.Contains(q.Key, "/in/") }, Fault: s3proxy.Delayed(300 * time.Millisecond)})
+	px.Add(s3proxy.Rule{Match: func(q s3proxy.Request) bool { return q.Op == s3proxy.Get && strings.Contains(q.Key, "/in/") }, Fault: s3proxy.Delayed(time.Second)})
 	w := r.watch("p")
 	deltas, rebuilds := r.start(first, nil, "--role", "delta"), r.through(px.URL, "").start(first, nil, "--role", "full")
 	load := r.produce("p")

@@ -94,7 +94,10 @@ func StartSeaweedFS(ctx context.Context, bin string) (*S3, error) {
 		"-logtostderr=true", "server", "-dir=" + filepath.Join(dir, "data"),
 		"-ip=127.0.0.1", "-ip.bind=127.0.0.1",
 		"-master.telemetry=false", // reports usage by default
-		"-master.volumeSizeLimitMB=256", "-volume.max=0",
+		// Volumes are files that grow as they are written. Counted by the free
+		// space of the disk, which is the default, they run out long before
+		// the disk is full: every bucket takes some for itself.
+		"-master.volumeSizeLimitMB=256", "-volume.max=100000", "-volume.minFreeSpace=64MiB",
 		// One master: nobody to wait for at the election.
 		"-master.electionTimeout=1s", "-master.heartbeatInterval=100ms",
 		"-volume.preStopSeconds=0",
@@ -114,7 +117,7 @@ func StartSeaweedFS(ctx context.Context, bin string) (*S3, error) {
 	s.proc = newProc(s.Name, dir, func() *exec.Cmd {
 		c := exec.Command(bin, args...)
 		c.Dir = dir
-		c.Env = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
+		c.Env = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir, "WEED_MASTER_VOLUME_GROWTH_COPY_1=2")
 		c.SysProcAttr = ProcAttr(syscall.SIGKILL, nil)
 		return c
 	})

@@ -226,7 +226,7 @@ func TestB34CommitWithoutAnswer(t *testing.T) {
 // the server never hears of the client's end.
 func TestB34BlackHole(t *testing.T) {
 	ctx := watermarktest.Context(t)
-	const limit = 700 * time.Millisecond
+	const limit = 2 * time.Second
 	b := newBase(t, func(o *Options) { o.CallTimeout = limit })
 	direct := watermarktest.Migrated(t, b)
 	l := watermarktest.Acquire(t, direct, "ads", watermark.RoleDelta)
@@ -235,9 +235,18 @@ func TestB34BlackHole(t *testing.T) {
 	if err := s.Renew(ctx, l); err != nil {
 		t.Fatal(err)
 	}
-	hits := p.once("UPDATE deltad_lease", swallow)
-	started := time.Now()
-	err := s.Renew(ctx, l)
+	var hits *atomic.Int32
+	var started time.Time
+	var err error
+	// On a machine that stands still for the limit the server ends the session
+	// before the update is sent, and the call does well on another connection.
+	for range 5 {
+		hits = p.once("UPDATE deltad_lease", swallow)
+		started = time.Now()
+		if err = s.Renew(ctx, l); err != nil {
+			break
+		}
+	}
 	if !errors.Is(err, watermark.ErrUnavailable) || hits.Load() == 0 {
 		t.Fatalf("renew into a black hole: %v, want unavailable", err)
 	}
