@@ -118,11 +118,22 @@ func putDecimal(b []byte, d column.Int128, scale int) int {
 		return 1
 	}
 	// Eight pairs, the least significant one in the lowest byte.
-	pairs := fourPairs(mag%1e8) | fourPairs(mag/1e8)<<32
+	pairs := uint64(0)
+	if mag < 1e8 {
+		pairs = fourPairs(mag)
+	} else {
+		high := mag / 1e8
+		pairs = fourPairs(mag-1e8*high) | fourPairs(high)<<32
+	}
 	n, low := (bits.Len64(pairs)+7)/8, bits.TrailingZeros64(pairs)/8
 	b[0] = tagDecPos - byte(neg&(tagDecPos-tagDecNeg))
-	k := 1 + putInt(b[1:], int64(n-1-scale/2))
-	binary.BigEndian.PutUint64(b[k:], pairs<<(64-8*n)+0x0101010101010101)
+	// The exponent as an integer of a byte, or of none.
+	exp := n - 1 - scale/2
+	sign := exp >> 63
+	some := (exp | -exp) >> 63 & 1
+	b[1], b[2] = byte(tagInt+(sign|some)), byte(exp+sign)
+	k := 2 + some
+	binary.BigEndian.PutUint64(b[k:], pairs<<((64-8*n)&63)+0x0101010101010101)
 	k += n - low
 	b[k] = 0
 	k++
@@ -132,10 +143,15 @@ func putDecimal(b []byte, d column.Int128, scale int) int {
 	return k
 }
 
-// fourPairs are the pairs of digits of a number below 10^8.
+// fourPairs are the pairs of digits of a number below 10^8. A hundredth of a
+// number below 10^4 is its product with 10486, without the lowest 20 bits: so
+// both halves of the number are parted at once.
 func fourPairs(x uint64) uint64 {
-	high, low := x/10_000, x%10_000
-	return low%100 | low/100<<8 | high%100<<16 | high/100<<24
+	high := x / 10_000
+	halves := x - 10_000*high | high<<32
+	hundreds := halves * 10_486 >> 20 & (0x7f<<32 | 0x7f)
+	pairs := halves - 100*hundreds | hundreds<<8
+	return (pairs | pairs>>16) & (1<<32 - 1)
 }
 
 // decimalParts reads what follows a decimal's tag: the leading exponent and

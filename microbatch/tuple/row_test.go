@@ -37,6 +37,19 @@ func TestShortDecimalsAreLongOnes(t *testing.T) {
 	})
 }
 
+// TestPairsAreDigits: each half of a number below 10^8 is parted as it is by
+// divisions, whatever the other half is.
+func TestPairsAreDigits(t *testing.T) {
+	for x := range uint64(10_000) {
+		for _, other := range []uint64{0, 9_999, x, 9_999 - x} {
+			want := x%100 | x/100<<8 | other%100<<16 | other/100<<24
+			if got := fourPairs(x + 10_000*other); got != want {
+				t.Fatalf("%d and %d: %x, want %x", other, x, got, want)
+			}
+		}
+	}
+}
+
 // TestRowsAreTheirColumns: a row is the encodings of its columns, one after the
 // other, whatever is free behind them.
 func TestRowsAreTheirColumns(t *testing.T) {
