@@ -105,7 +105,14 @@ func (c *rankedColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]by
 
 // AppendAccs implements Bulk.
 func (c *newestColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte, []int) {
-	c.touch(groups)
+	if c.winners.Len() > 0 {
+		c.touch(groups)
+	}
+	var touched uint64
+	for _, g := range groups {
+		touched ^= c.n[g]
+	}
+	used(touched)
 	for _, g := range groups {
 		dst = c.AppendAcc(dst, g)
 		ends = append(ends, len(dst))
@@ -119,16 +126,26 @@ func (c *newestColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]by
 //go:noinline
 func used(uint64) {}
 
-// touch reads the ends of what the groups keep, all places first: so it is waited
-// for together.
+// touchLength is how much is read of what a group keeps, at most: further bytes are
+// foreseen once these are copied.
+const touchLength = 512
+
+// touch reads every line of what the groups keep, all places first: so it is
+// waited for together.
 func (r *registers) touch(groups []uint32) {
+	const line = 64
 	var touched uint64
 	for _, g := range groups {
 		touched ^= uint64(r.at[g].size)
 	}
 	for _, g := range groups {
-		if s := r.at[g]; s.size > 0 {
-			touched ^= uint64(r.arena[s.off]) ^ uint64(r.arena[s.off+int(s.size)-1])
+		s := r.at[g]
+		b := r.arena[s.off : s.off+min(int(s.size), touchLength)]
+		for ; len(b) > line; b = b[line:] {
+			touched ^= uint64(b[0])
+		}
+		if len(b) > 0 {
+			touched ^= uint64(b[0]) ^ uint64(b[len(b)-1])
 		}
 	}
 	used(touched)

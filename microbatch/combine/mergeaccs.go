@@ -155,6 +155,7 @@ func (c *newestColumn) mergeMark(g uint32, n uint64, mark []byte) bool {
 	if !ok || len(flag) != 1 || !tuple.IsBool(flag) {
 		return false
 	}
+	c.contest()
 	sum, carry := bits.Add64(c.n[g], n, 0)
 	if carry != 0 || !c.mergeHeaded(g, rank, mark) {
 		return false

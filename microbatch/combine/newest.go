@@ -71,15 +71,36 @@ func (f *newestFn) parse(acc []byte) (n uint64, mark []byte, err error) {
 	return n, mark, nil
 }
 
+// newestColumn has winners only once a flag was not null: where nothing deletes
+// that is never.
 type newestColumn struct {
 	winners
 	fn *newestFn
 	n  []uint64
 }
 
-func (c *newestColumn) Grow(n int)   { c.winners.Grow(n); c.n = grow(c.n, n) }
+func (c *newestColumn) Len() int { return len(c.n) }
+
+func (c *newestColumn) Grow(n int) {
+	c.n = grow(c.n, n)
+	if c.winners.Len() > 0 {
+		c.winners.Grow(n)
+	}
+}
+
 func (c *newestColumn) Reset()       { c.winners.Reset(); c.n = c.n[:0] }
 func (c *newestColumn) Bytes() int64 { return c.winners.Bytes() + int64(8*cap(c.n)) }
+
+// contest makes sure that there are winners.
+func (c *newestColumn) contest() { c.winners.Grow(len(c.n)) }
+
+// mark is what g keeps of the newest record with a flag, nil for none.
+func (c *newestColumn) mark(g uint32) []byte {
+	if c.winners.Len() == 0 {
+		return nil
+	}
+	return c.get(g)
+}
 
 func (c *newestColumn) Add(in *Input) error {
 	if err := c.fn.checkArgs(in); err != nil {
@@ -91,6 +112,7 @@ func (c *newestColumn) Add(in *Input) error {
 	}
 	countRows(c.n, in)
 	if flag.Type.Kind != column.Null {
+		c.contest()
 		c.add(in, flag, false)
 	}
 	return nil
@@ -107,6 +129,7 @@ func (c *newestColumn) Merge(g uint32, acc []byte) error {
 	}
 	c.n[g] = total
 	if len(mark) > 0 {
+		c.contest()
 		c.heads[g] = leader{}
 		c.offer(g, mark)
 	}
@@ -117,18 +140,18 @@ func (c *newestColumn) AppendAcc(dst []byte, g uint32) []byte {
 	if c.n[g] == 0 {
 		return dst
 	}
-	return append(binary.AppendUvarint(dst, c.n[g]), c.get(g)...)
+	return append(binary.AppendUvarint(dst, c.n[g]), c.mark(g)...)
 }
 
 func (c *newestColumn) Records(g uint32) uint64 { return c.n[g] }
 
 func (c *newestColumn) Deleted(g uint32) bool {
-	have := c.get(g)
+	have := c.mark(g)
 	return have != nil && tuple.IsTrue(have[len(have)-1:])
 }
 
 func (c *newestColumn) Extract(g uint32, dst *column.Vector) error {
-	if c.get(g) == nil {
+	if c.mark(g) == nil {
 		dst.AppendNull()
 	} else {
 		dst.AppendBool(c.Deleted(g))
@@ -137,7 +160,7 @@ func (c *newestColumn) Extract(g uint32, dst *column.Vector) error {
 }
 
 func (c *newestColumn) When(g uint32) (at time.Time, ok bool) {
-	have := c.get(g)
+	have := c.mark(g)
 	if have == nil {
 		return at, false
 	}

@@ -41,14 +41,20 @@ func (c *newestColumn) Retract(g uint32, acc []byte) (bool, error) {
 	case n == c.n[g]:
 		c.Clear(g)
 		return true, nil
-	case len(mark) > 0 && bytes.Equal(mark, c.get(g)):
+	case len(mark) > 0 && bytes.Equal(mark, c.mark(g)):
 		return false, nil
 	}
 	c.n[g] -= n
 	return true, nil
 }
 
-func (c *newestColumn) Clear(g uint32) { c.winners.Clear(g); c.n[g] = 0 }
+// Clear implements Clearer.
+func (c *newestColumn) Clear(g uint32) {
+	if c.winners.Len() > 0 {
+		c.winners.Clear(g)
+	}
+	c.n[g] = 0
+}
 
 func (w *words) clear(g uint32) {
 	if int(g) < len(w.last) {

@@ -4,6 +4,7 @@ package index_test
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -99,7 +100,7 @@ func threadTime(b *testing.B) int64 {
 }
 
 // BenchmarkLift gathers the records of a partition into a table that was used
-// before; each field is measured beside the key alone.
+// before and writes its run; each field is measured beside the key alone.
 func BenchmarkLift(b *testing.B) {
 	types := map[string]column.Type{
 		"updated_at": column.Of(column.Timestamp), "item_id": column.Of(column.Int64), "item": column.Of(column.String), "clicks": column.Of(column.Int32),
@@ -134,7 +135,7 @@ func BenchmarkLift(b *testing.B) {
 			text := make([]byte, 0, 1<<20)
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			taken := int64(0)
+			taken, written := int64(0), int64(0)
 			for b.Loop() {
 				tab.Clear()
 				l, err := bound.NewLifter(tab, start)
@@ -149,8 +150,14 @@ func BenchmarkLift(b *testing.B) {
 					}
 					taken += threadTime(b) - before
 				}
+				before := threadTime(b)
+				if _, err := tab.WriteRun(io.Discard, table.Options{}); err != nil {
+					b.Fatal(err)
+				}
+				written += threadTime(b) - before
 			}
 			b.ReportMetric(float64(taken)/float64(b.N)/liftRows, "cpu-ns/row")
+			b.ReportMetric(float64(written)/float64(b.N)/float64(tab.Len()), "cpu-ns/written")
 			b.ReportMetric(float64(tab.Len()), "keys")
 			b.ReportMetric(0, "ns/op")
 		})
