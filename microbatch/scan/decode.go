@@ -95,7 +95,7 @@ func words[T int64 | float64](dst []T, b []byte) int {
 type plainBytes struct{ b []byte }
 
 func (p *plainBytes) strings(dst []string) error {
-	b := p.b
+	b, all := p.b, share(p.b)
 	at := 0
 	for i := range dst {
 		if len(b)-at < 4 {
@@ -106,7 +106,7 @@ func (p *plainBytes) strings(dst []string) error {
 		if n > uint(len(b)-at) {
 			return errShort
 		}
-		dst[i] = share(b[at : at+int(n)])
+		dst[i] = all[at : at+int(n)]
 		at += int(n)
 	}
 	p.b = b[at:]

@@ -43,9 +43,14 @@ func prefixed(in []byte, width uint) (hybrid, []byte, error) {
 
 // start reads the header of the next run.
 func (h *hybrid) start() error {
-	head, n := binary.Uvarint(h.in)
-	if n <= 0 {
+	if len(h.in) == 0 {
 		return errShort
+	}
+	head, n := uint64(h.in[0]), 1
+	if head >= 0x80 {
+		if head, n = binary.Uvarint(h.in); n <= 0 {
+			return errShort
+		}
 	}
 	h.in = h.in[n:]
 	count := head >> 1
@@ -81,18 +86,19 @@ func (h *hybrid) start() error {
 }
 
 // unpack fills dst from the current bit-packed run, eight values at a time where
-// they are narrow: those start at a byte.
+// they are narrow: those start at a byte. A word may reach beyond the run, into
+// what is behind it in memory: of that nothing gets into a value.
 func (h *hybrid) unpack(dst []uint32) {
 	if w := h.width & 63; w > 0 && w <= 16 && h.bit&7 == 0 {
-		at, mask := h.bit>>3, uint32(1)<<w-1
-		for len(dst) >= 8 && at+int(w/2)+8 <= len(h.bits) {
+		at, mask, wide := h.bit>>3, uint32(1)<<w-1, h.bits[:cap(h.bits)]
+		for len(dst) >= 8 && at+int(w/2)+8 <= len(wide) {
 			out := (*[8]uint32)(dst)
-			word := binary.LittleEndian.Uint64(h.bits[at:])
+			word := binary.LittleEndian.Uint64(wide[at:])
 			four(out[:4], word, w, mask)
 			if w <= 8 {
 				word >>= 4 * w & 63
 			} else {
-				word = binary.LittleEndian.Uint64(h.bits[at+int(w/2):]) >> (w & 1 * 4)
+				word = binary.LittleEndian.Uint64(wide[at+int(w/2):]) >> (w & 1 * 4)
 			}
 			four(out[4:], word, w, mask)
 			dst, at = dst[8:], at+int(w)
