@@ -88,8 +88,10 @@ func (p *Pipeline) window(ctx context.Context, plan Plan, inputs []slice.Input, 
 	if p.doubt == noDoubt {
 		p.recall(ctx, plan, cache)
 	}
+	builder := p.builder
+	builder.Room = p.makeRoom
 	read := func() (slice.Window, error) {
-		return p.builder.Window(ctx, inputs, plan.floor(p.set.Program), p.types, cache, p.set.Workers)
+		return builder.Window(ctx, inputs, plan.floor(p.set.Program), p.types, cache, p.set.Workers)
 	}
 	built, err := read()
 	if p.doubt != noDoubt && p.seen.live != nil {

@@ -90,6 +90,7 @@ func newKept(t *testing.T, seed uint64) *kept {
 		change: func(s *microbatch.Settings) {
 			s.Log = zap.NewNop()
 			s.WindowBytes = []int64{64 << 20, 64 << 20, 100 << 10, 250 << 10}[h.rng.IntN(4)]
+			s.BuildBytes = []int64{0, 0, 200 << 10, 64 << 20}[h.rng.IntN(4)]
 			s.CacheBytes = []int64{64 << 20, 64 << 20, 1, 20 << 10}[h.rng.IntN(4)]
 			if h.rng.IntN(2) == 0 {
 				s.KeepSlices, s.SliceDir = true, shelf.NewDir(t.TempDir(), 1<<20, zap.NewNop()).Scope("ads")

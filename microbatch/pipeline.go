@@ -132,6 +132,9 @@ type Settings struct {
 	// documents, where there is room for them; and in frameShare of it the
 	// compressed pages of the pane.
 	WindowBytes int64
+	// BuildBytes is what slices being built take of memory at most. Half of it
+	// the window may have too, until they need it.
+	BuildBytes int64
 	// NoCache reads everything anew in every run, and keeps nothing.
 	NoCache bool
 	// KeepSlices keeps the slices of the live pane in the output, where the next
@@ -211,7 +214,7 @@ func New(set Settings) *Pipeline {
 			Dir: set.TempDir, Memory: set.Memory, TableBytes: set.TableBytes, Reuse: &slice.Reuse{},
 		},
 		rolling: window.NewRolling(window.RollingOptions{
-			Budget: set.WindowBytes - frames, Granule: set.Calendar.Granularity(), Dir: set.TempDir, Memory: set.Memory, Hasher: hasher,
+			Budget: set.WindowBytes + set.BuildBytes/2 - frames, Granule: set.Calendar.Granularity(), Dir: set.TempDir, Memory: set.Memory, Hasher: hasher,
 		}),
 		rows:      rowLog{hasher: hasher},
 		poke:      make(chan struct{}, 1),

@@ -145,6 +145,9 @@ type Builder struct {
 	TableBytes int64
 	// Reuse, where it is not nil, hands memory from slice to slice.
 	Reuse *Reuse
+	// Room, where it is not nil, is told how many bytes the objects have that
+	// Window is about to read, before it reads the first of them.
+	Room func(bytes int64)
 }
 
 // Fits says whether a slice, which may have been at rest since another process

@@ -81,6 +81,9 @@ func (s *Builder) buildAll(ctx context.Context, inputs []Input, due []int, hint 
 	for _, i := range due {
 		objects = append(objects, inputs[i].Objects...)
 	}
+	if s.Room != nil && len(due) > 0 {
+		s.Room(sizeOf(objects))
+	}
 	src := s.ahead(ctx, objects)
 	defer src.stop()
 	errs := make([]error, len(due))
@@ -107,6 +110,13 @@ func (s *Builder) buildAll(ctx context.Context, inputs []Input, due []int, hint 
 		return err
 	}
 	return errors.Join(errs...)
+}
+
+func sizeOf(objects []partition.Object) (n int64) {
+	for _, o := range objects {
+		n += o.Size
+	}
+	return n
 }
 
 // common is the types that floor and all objects widen to.

@@ -65,7 +65,7 @@ func (r *Rolling) newEmitter(bound *index.Bound, base *Base) (*emitter, error) {
 		pending = base.Join.Pending
 	}
 	schema, keys := bound.Schema(), bound.Shape().Keys
-	e := &emitter{r: r, keyed: len(keys), spare: r.o.Budget - r.accumulated(), keeps: r.documents.welcome(r.keys.Len())}
+	e := &emitter{r: r, keyed: len(keys), spare: r.budget() - r.accumulated(), keeps: r.documents.welcome(r.keys.Len())}
 	var err error
 	if e.extractor, err = bound.NewExtractor(pending); err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ func (r *Rolling) fill(ended func() error, bound *index.Bound, now *sourceSet, b
 		return false, err
 	}
 	r.full = r.accumulated()
-	return r.full <= r.o.Budget, nil
+	return r.full <= r.budget(), nil
 }
 
 // errBeyond says that the accumulators take more memory than there may be.
@@ -110,7 +110,7 @@ func (r *Rolling) groups(keys [][]byte) ([]uint32, error) {
 	if n > room {
 		room = max(n, 2*room)
 	}
-	if bytes+int64(room-r.room)*r.each > r.o.Budget {
+	if bytes+int64(room-r.room)*r.each > r.budget() {
 		return nil, errBeyond
 	}
 	if n > was {

@@ -30,11 +30,14 @@ func TestARefusalHoldsAsLongAsItMust(t *testing.T) {
 		{"what was last has left", 50, 1010, 100, 10, false},
 	} {
 		r.refuse(set(1, 9), 100, c.of, c.bytes)
-		if got := r.refused.holds(set(c.from, c.from+8), c.rows); got != c.holds {
+		if got := r.refused.holds(set(c.from, c.from+8), c.rows, 1000); got != c.holds {
 			t.Errorf("%s: holds %v, want %v", c.name, got, c.holds)
 		}
 	}
-	if (refusal{}).holds(set(1, 9), 1<<40) {
+	if r.refused.holds(set(1, 9), 100, 1001) {
+		t.Error("there is more memory, and it holds")
+	}
+	if (refusal{}).holds(set(1, 9), 1<<40, 1000) {
 		t.Error("nothing was refused, and it holds")
 	}
 }

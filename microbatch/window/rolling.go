@@ -68,6 +68,9 @@ type Rolling struct {
 	lookups int   // see lookups
 	full    int64 // bytes after the last complete fold
 	refused refusal
+	left    int64 // see Room
+	vain    bool  // see Room
+	served  bool  // a run since the last complete fold
 	entered int64 // rows that have been merged
 	room    int   // groups that the columns have room for, as far as is known
 	each    int64 // bytes that each of them takes, by the last that were added
@@ -130,7 +133,7 @@ func (r *Rolling) Fold(ended func() error, bound *index.Bound, sources []Source,
 		ended = func() error { return nil }
 	}
 	now, rows, ok := r.sources(bound, sources, base, n)
-	if !ok || r.o.Budget <= 0 || r.refused.holds(now, rows) {
+	if !ok || r.budget() <= 0 || r.refused.holds(now, rows, r.budget()) {
 		r.release()
 		return Rolled{Complete: true, Rows: rows}, FoldSampled(bound, sources, base, n, sampler, emit)
 	}
@@ -164,13 +167,6 @@ func (r *Rolling) Fold(ended func() error, bound *index.Bound, sources []Source,
 		r.release() // what groups and columns left behind
 	}
 	return did, nil
-}
-
-// release forgets the window, and not that it was too large.
-func (r *Rolling) release() {
-	refused := r.refused
-	r.Drop()
-	r.refused = refused
 }
 
 // sources are the sources by name, with what each feeds; ok is false where
@@ -216,7 +212,8 @@ func (r *Rolling) bring(ended func() error, bound *index.Bound, now *sourceSet, 
 				return did, false, nil
 			}
 			r.valid = err == nil
-			return did, r.accumulated() <= r.o.Budget, err
+			r.served = true
+			return did, r.accumulated() <= r.budget(), err
 		}
 	}
 	r.release()

@@ -36,9 +36,10 @@ type budget struct {
 	// process share of objects that are read before they are needed.
 	table int64
 	scan  scan.Limits
-	// window is what the accumulators of a pipeline's window may hold between
-	// runs.
-	window int64
+	// window is what the accumulators of a pipeline's window may always hold
+	// between runs, build what the slices of a pipeline take while they are built:
+	// half of that the window may have until they do.
+	window, build int64
 	// slices bounds those of each pipeline that a process keeps, in memory or in
 	// nameless files of dir; shelf those of all that stay in dir for the next.
 	slices int64
@@ -51,7 +52,8 @@ type budget struct {
 // tables of slices being built (which hold twice that while they are written
 // out), a quarter to the decoders that feed them, with what lies idle until the
 // next slice, and a thirty-second to objects that are read ahead of those; the
-// rest is for merging, writing and the runtime.
+// rest is for merging, writing and the runtime. What slices being built leave of
+// tables and decoders, a window may have: most steps build one small slice.
 func divide(c *configs.Config) budget {
 	memory, pipelines := Memory(c), int64(max(1, len(c.Pipelines)))
 	b := budget{workers: c.Limits.Workers, spools: spool.NewBudget(memory / 8), dir: c.Cache.Dir}
@@ -70,6 +72,7 @@ func divide(c *configs.Config) budget {
 	b.scan.Ahead = scan.NewAhead(min(max(memory/32, 1<<20), 256<<20))
 	b.scan.Page = int(min(max(share/2, 8<<20), 64<<20))
 	b.window = memory / 8 / pipelines
+	b.build = min(memory/2/builders, int64(b.workers)*(2*b.table+b.scan.RowGroup))
 	b.slices = int64(c.Cache.Size) / pipelines
 	if b.dir != "" {
 		b.shelf = int64(c.Cache.Size) / 2

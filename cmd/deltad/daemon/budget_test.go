@@ -24,6 +24,9 @@ func TestSharesAreNoMoreThanTheMemory(t *testing.T) {
 						return // the floors of a worker are more than its share
 					}
 					tables, decoders := 2*builders*b.table, builders*b.scan.RowGroup
+					if building := int64(pipelines) * b.build; building > tables+decoders {
+						t.Errorf("windows may share %d bytes with slices that take but %d", building, tables+decoders)
+					}
 					kept, windows := memory/8, int64(pipelines)*b.window
 					if all := kept + windows + tables + decoders + b.scan.Ahead.Most(); all > memory/5*4 {
 						t.Errorf("%d of %d bytes: %d kept, %d for windows, %d for tables, %d for decoders, %d ahead",

@@ -160,7 +160,7 @@ func (a *App) settings(p *Pipe, layout *partition.Layout) (microbatch.Settings, 
 		Layers:  layers.Settings{Above: int64(c.Output.Layers.Above), Most: c.Output.Layers.Max},
 		Retain:  sink.Retain{For: c.Output.Retain.For, Panes: c.Output.Retain.Panes, Bases: c.Output.Retain.Bases},
 		Timeout: c.Trigger.Timeout, Workers: a.budget.workers, NoCache: a.options.NoCache,
-		Memory: a.budget.spools, TableBytes: a.budget.table, WindowBytes: a.budget.window, ScanLimits: a.budget.scan, CacheBytes: a.budget.slices, TempDir: a.budget.dir,
+		Memory: a.budget.spools, TableBytes: a.budget.table, WindowBytes: a.budget.window, BuildBytes: a.budget.build, ScanLimits: a.budget.scan, CacheBytes: a.budget.slices, TempDir: a.budget.dir,
 		Lister: p.Source, Sink: p.Sink, State: a.State,
 		Open: func(o partition.Object) (scan.Blob, map[string]string) {
 			return source.NewBlob(p.Raw, o), pathValues(p.Source.PathColumns(o.Key))
