@@ -10,7 +10,9 @@
 //     forward past the version it replaces, so that a reused inode cannot bring an old ETag back.
 //  4. Listings read only directories that can hold what is asked for. A subtree outside the prefix or at or before StartAfter is not
 //     opened, one that a delimiter folds only until its first object is found, and only listed objects are asked for their size.
-//  5. Whatever lies in a directory named .deltad, at any level, is invisible and refused as a key. Empty directories do not exist.
+//  5. A directory of an ordinary local file system that is as it was listed before is not read again; its objects are looked at all the
+//     same. How it is known is written at type memory.
+//  6. Whatever lies in a directory named .deltad, at any level, is invisible and refused as a key. Empty directories do not exist.
 //
 // What a directory cannot do: empty, "." and ".." segments, a trailing "/", segments over 255 bytes, and a key that is also the parent
 // of another are refused by name (store.ErrBadKey). Symbolic links to files and directories are followed, those to a directory that
@@ -28,9 +30,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/deltad/deltad/store"
 )
@@ -40,9 +44,10 @@ const private = ".deltad"
 
 // Store is a directory of objects. Create it with New.
 type Store struct {
-	root  string
-	locks locks
-	sweep sync.Once
+	root   string
+	locks  locks
+	sweep  sync.Once
+	memory memory // what directories held
 }
 
 // New returns the store under an absolute directory, which need not exist: it then lists as empty and is created by the first put.
@@ -51,6 +56,7 @@ func New(root string) (*Store, error) {
 		return nil, fmt.Errorf("open file store %q: not an absolute path", root)
 	}
 	s := &Store{root: filepath.Clean(root)}
+	s.memory.coarse = coarse
 	s.locks.dir = filepath.Join(s.root, private, "lock")
 	return s, nil
 }
@@ -102,16 +108,34 @@ func segment(seg string) error {
 	return nil
 }
 
-func etag(fi fs.FileInfo) string {
-	ino := uint64(0)
-	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-		ino = st.Ino
-	}
-	return fmt.Sprintf("%x-%x-%x", ino, fi.ModTime().UnixNano(), fi.Size())
+// version is what an ETag is made of: two versions of an object have different ones.
+type version struct {
+	ino         uint64
+	mtime, size int64 // nanoseconds since 1970, bytes
 }
 
+func versionOf(fi fs.FileInfo) version {
+	v := version{mtime: fi.ModTime().UnixNano(), size: fi.Size()}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		v.ino = st.Ino
+	}
+	return v
+}
+
+func (v version) etag() string {
+	b := strconv.AppendUint(make([]byte, 0, 3*16+2), v.ino, 16)
+	b = strconv.AppendInt(append(b, '-'), v.mtime, 16)
+	return string(strconv.AppendInt(append(b, '-'), v.size, 16))
+}
+
+func (v version) info(key string, modified time.Time) store.ObjectInfo {
+	return store.ObjectInfo{Key: key, ETag: v.etag(), Size: v.size, LastModified: modified.UTC()}
+}
+
+func etag(fi fs.FileInfo) string { return versionOf(fi).etag() }
+
 func info(key string, fi fs.FileInfo) store.ObjectInfo {
-	return store.ObjectInfo{Key: key, ETag: etag(fi), Size: fi.Size(), LastModified: fi.ModTime().UTC()}
+	return versionOf(fi).info(key, fi.ModTime())
 }
 
 // stat finds a regular file; anything else is absent.

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/deltad/deltad/store"
 )
@@ -20,6 +21,14 @@ import (
 // List implements store.Store.
 func (s *Store) List(ctx context.Context, o store.ListOptions) (store.Page, error) {
 	w := &walk{ctx: ctx, o: o, after: o.StartAfter}
+	if s.memory.mu.TryLock() { // of listings at the same time, one remembers
+		defer s.memory.mu.Unlock()
+		w.memory = &s.memory
+		w.memory.begin(time.Now())
+		if o.Delimiter == "" {
+			w.page.Objects = make([]store.ObjectInfo, 0, min(o.Limit(), s.memory.size))
+		}
+	}
 	if o.Token != "" {
 		b, err := hex.DecodeString(o.Token)
 		if err != nil {
@@ -47,10 +56,11 @@ type walk struct {
 	o     store.ListOptions
 	after string
 
-	page  store.Page
-	n     int
-	last  string
-	reads int // directories read, which is what a listing costs
+	page   store.Page
+	n      int
+	last   string
+	reads  int     // directories read, which is what a listing costs
+	memory *memory // nil is none
 }
 
 // from begins in the directory that the prefix names, so that nothing beside it is read.
@@ -74,6 +84,9 @@ type entry struct {
 	key, path string
 	dir       bool
 	link      fs.FileInfo // of a directory reached by a link
+	// A file as it was last listed, where it was: its ETag is not empty then.
+	was  version
+	info store.ObjectInfo
 }
 
 // dir walks one directory whose keys begin with base.
@@ -82,11 +95,13 @@ func (w *walk) dir(path, base string) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range es {
+	for i := range es {
+		e := &es[i]
 		if err := w.ctx.Err(); err != nil {
 			return err
 		}
 		switch {
+		case !w.inRange(e.key, e.dir):
 		case !e.dir:
 			err = w.file(e)
 		case w.o.Delimiter == "/" && len(e.key) > len(w.o.Prefix):
@@ -102,7 +117,7 @@ func (w *walk) dir(path, base string) error {
 }
 
 // descend goes on into a directory unless it is a link to one that it lies in: that would never end.
-func (w *walk) descend(e entry, into func(path, base string) error) error {
+func (w *walk) descend(e *entry, into func(path, base string) error) error {
 	if e.link != nil && inside(e.path, e.link) {
 		return nil
 	}
@@ -121,10 +136,13 @@ func inside(path string, dir fs.FileInfo) bool {
 	}
 }
 
-// read returns the entries that can hold what is wanted, in byte order of their keys.
+// read returns the entries that can hold what is wanted, and maybe others, in byte order of their keys.
 func (w *walk) read(path, base string) ([]entry, error) {
 	if err := w.ctx.Err(); err != nil {
 		return nil, err
+	}
+	if es, ok := w.memory.recall(path); ok {
+		return es, nil
 	}
 	f, err := os.Open(path)
 	if gone(err) {
@@ -135,24 +153,39 @@ func (w *walk) read(path, base string) ([]entry, error) {
 	}
 	defer func() { _ = f.Close() }() // only read from
 	w.reads++
+	mark, memorable := w.memory.mark(f)
 	var es []entry
+	var held []fs.DirEntry // until it is known whether the directory is remembered
 	for {
 		batch, err := f.ReadDir(1024)
-		for _, d := range batch {
-			if e, ok := w.wanted(path, base, d); ok {
-				es = append(es, e)
+		end := err == io.EOF || gone(err)
+		held = append(held, batch...)
+		if memorable = memorable && (err == nil || err == io.EOF) && len(held) <= mostEntries && !slices.ContainsFunc(batch, isLink); !memorable {
+			for _, d := range held {
+				if e, ok := w.wanted(path, base, d); ok {
+					es = append(es, e)
+				}
 			}
+			held = held[:0]
 		}
-		if err == io.EOF || gone(err) {
+		if end {
 			break
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
+	if memorable {
+		es = plain(path, base, held)
+	}
 	slices.SortFunc(es, func(a, b entry) int { return cmp.Compare(a.key, b.key) })
+	if memorable {
+		w.memory.keep(path, mark, es)
+	}
 	return es, nil
 }
+
+func isLink(d fs.DirEntry) bool { return d.Type()&fs.ModeSymlink != 0 }
 
 // gone says that what was to be read is not there (any more), or is not a directory.
 func gone(err error) bool {
@@ -168,7 +201,7 @@ func (w *walk) wanted(path, base string, d fs.DirEntry) (entry, bool) {
 		return entry{}, false
 	}
 	e := entry{key: base + name, path: filepath.Join(path, name), dir: d.IsDir()}
-	if d.Type()&fs.ModeSymlink != 0 {
+	if isLink(d) {
 		if !w.inRange(e.key+"/", true) && !w.inRange(e.key, false) {
 			return entry{}, false
 		}
@@ -196,7 +229,7 @@ func (w *walk) inRange(key string, dir bool) bool {
 }
 
 // file emits an object, or folds it at a delimiter other than "/".
-func (w *walk) file(e entry) error {
+func (w *walk) file(e *entry) error {
 	if w.o.Delimiter != "" {
 		if i := strings.Index(e.key[len(w.o.Prefix):], w.o.Delimiter); i >= 0 {
 			p := e.key[:len(w.o.Prefix)+i+len(w.o.Delimiter)]
@@ -209,29 +242,32 @@ func (w *walk) file(e entry) error {
 			return nil // deleted meanwhile
 		}
 	}
-	fi, err := stat(e.path)
+	is, at, err := look(e.path)
 	if gone(err) {
 		return nil // deleted meanwhile
 	}
 	if err != nil {
 		return err
 	}
-	if err := store.CheckKey(e.key); err != nil {
-		return fmt.Errorf("file %q cannot be an object, rename it: %w", e.path, err)
+	if e.info.ETag == "" || e.was != is {
+		if err := store.CheckKey(e.key); err != nil {
+			return fmt.Errorf("file %q cannot be an object, rename it: %w", e.path, err)
+		}
+		e.was, e.info = is, is.info(e.key, at)
 	}
 	if err := w.room(e.key); err != nil {
 		return err
 	}
-	w.page.Objects = append(w.page.Objects, info(e.key, fi))
+	w.page.Objects = append(w.page.Objects, e.info)
 	return nil
 }
 
 // folded emits a directory as a common prefix if there is any object in it.
-func (w *walk) folded(e entry) error {
+func (w *walk) folded(e *entry) error {
 	if e.key <= w.after {
 		return nil
 	}
-	found := &finder{walk: walk{ctx: w.ctx}}
+	found := &finder{walk: walk{ctx: w.ctx, memory: w.memory}}
 	err := w.descend(e, found.dir)
 	w.reads += found.reads
 	if !errors.Is(err, errStop) {
@@ -269,8 +305,8 @@ func (f *finder) dir(path, base string) error {
 	if slices.ContainsFunc(es, func(e entry) bool { return !e.dir }) {
 		return errStop
 	}
-	for _, e := range es {
-		if err := f.descend(e, f.dir); err != nil {
+	for i := range es {
+		if err := f.descend(&es[i], f.dir); err != nil {
 			return err
 		}
 	}
