@@ -132,10 +132,13 @@ type Limits struct {
 	RowGroup int64 // compressed bytes of the wanted columns of a Parquet row group; 512 MiB
 	Values   int   // list elements of a leaf in one batch; 4 Mi
 	Whole    int64 // objects up to this size are read by one ReadAll; 8 MiB
-	// Ahead, where it is not nil, has bytes for row groups of a large object to be
-	// read while those before them are decoded. ReadRange is then called by several
-	// goroutines at a time, all of which have ended when Scan returns.
+	// Ahead, where it is not nil, has bytes for row groups of a large object, or pieces
+	// of a large text, to be read while those before them are decoded. ReadRange is
+	// then called by several goroutines at a time, all of which have ended when Scan
+	// returns.
 	Ahead *Ahead
+
+	piece int64 // bytes of a large text that one request reads at most; pieceBytes
 }
 
 // DefaultWhole is the default of Limits.Whole.
@@ -161,6 +164,7 @@ func (l Limits) withDefaults() Limits {
 	set64(&l.RowGroup, 512<<20)
 	set(&l.Values, 4<<20)
 	set64(&l.Whole, DefaultWhole)
+	set64(&l.piece, pieceBytes)
 	return l
 }
 

@@ -13,25 +13,20 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// rangeBytes is how much of a large text object one request reads.
-const rangeBytes = 8 << 20
-
 // ratioFloor is the decompressed size below which no ratio is suspicious:
 // a short object of blanks is no bomb.
 const ratioFloor = 64 << 20
 
-// openText returns the object's text, decompressed. It streams: neither the
-// object (beyond Limits.Whole) nor its text is ever held as a whole. A
-// truncated or corrupt stream is an error of Read.
-func openText(ctx context.Context, blob Blob, lim Limits) (io.Reader, func(), error) {
-	raw := &blobReader{ctx: ctx, blob: blob, whole: blob.Size() <= lim.Whole}
+// openText returns the object's text, decompressed, of the raw bytes of the object
+// of that key. It streams: neither the object (beyond Limits.Whole) nor its text is
+// ever held as a whole. A truncated or corrupt stream is an error of Read.
+func openText(raw *stream, key string, lim Limits) (io.Reader, func(), error) {
 	in := bufio.NewReaderSize(raw, 64<<10)
 	head, err := in.Peek(4)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, nil, err
 	}
 	none := func() {}
-	key := blob.Key()
 	switch {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		zr, err := gzip.NewReader(in)
@@ -76,7 +71,7 @@ func cut(err error) error {
 // names the layer that failed.
 type bounded struct {
 	in   io.Reader
-	raw  *blobReader
+	raw  *stream
 	lim  Limits
 	name string
 	out  int64
@@ -88,51 +83,12 @@ func (b *bounded) Read(p []byte) (int, error) {
 	switch {
 	case b.out > b.lim.Text:
 		return 0, fmt.Errorf("%s: more than %d bytes of text", b.name, b.lim.Text)
-	case b.out > ratioFloor && b.out/b.lim.Ratio > b.raw.off:
-		return 0, fmt.Errorf("%s: %d bytes out of %d read, more than %d to one", b.name, b.out, b.raw.off, b.lim.Ratio)
+	case b.out > ratioFloor && b.out/b.lim.Ratio > b.raw.taken:
+		return 0, fmt.Errorf("%s: %d bytes out of %d read, more than %d to one", b.name, b.out, b.raw.taken, b.lim.Ratio)
 	case err != nil && err != io.EOF:
 		return n, fmt.Errorf("%s: %w", b.name, err)
 	}
 	return n, err
-}
-
-// blobReader reads a blob from front to back, at once or range by range.
-type blobReader struct {
-	ctx   context.Context
-	blob  Blob
-	whole bool
-	buf   []byte
-	off   int64 // bytes fetched
-}
-
-func (r *blobReader) Read(p []byte) (int, error) {
-	if len(r.buf) == 0 {
-		left := r.blob.Size() - r.off
-		if left <= 0 {
-			return 0, io.EOF
-		}
-		if err := r.fetch(left); err != nil {
-			return 0, err
-		}
-	}
-	n := copy(p, r.buf)
-	r.buf = r.buf[n:]
-	return n, nil
-}
-
-func (r *blobReader) fetch(left int64) error {
-	if err := r.ctx.Err(); err != nil {
-		return context.Cause(r.ctx)
-	}
-	if r.whole {
-		b, err := readAll(r.ctx, r.blob)
-		r.buf, r.off = b, r.blob.Size()
-		return err
-	}
-	n := min(left, rangeBytes)
-	b, err := readRange(r.ctx, r.blob, r.off, n)
-	r.buf, r.off = b, r.off+n
-	return err
 }
 
 // held is a blob that was read: a second pass over it costs no request.

@@ -119,7 +119,9 @@ func (s *textScan) rest() {
 }
 
 func (s *textScan) pass(ctx context.Context, blob Blob) error {
-	in, done, err := openText(ctx, blob, s.req.Limits)
+	raw := newStream(ctx, blob, s.req.Limits)
+	defer raw.stop()
+	in, done, err := openText(raw, blob.Key(), s.req.Limits)
 	if err != nil {
 		return err
 	}
