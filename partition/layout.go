@@ -25,6 +25,7 @@ type Layout struct {
 	unit     time.Duration // what the finest placeholder counts
 	epochal  bool          // labels are instants, not wall-clock times
 	lexical  bool
+	padded   bool      // every number is
 	oldest   time.Time // nothing the layout can spell starts before
 }
 
@@ -40,7 +41,7 @@ func ParseLayout(pattern string, o LayoutOptions) (*Layout, error) {
 		for _, s := range segments {
 			l.epochal = l.epochal || slices.ContainsFunc(s, func(t token) bool { return t.placeholder && t.field == epoch })
 		}
-		l.lexical = lexical(segments)
+		l.lexical, l.padded = lexical(segments), padded(segments)
 	}
 	granularity := o.Granularity
 	switch {
@@ -88,6 +89,9 @@ func (l *Layout) String() string { return l.pattern }
 
 // Lexical reports whether byte order of keys below one configured prefix is time order of their partitions.
 func (l *Layout) Lexical() bool { return l.lexical }
+
+// OneSpelling reports that no partition's prefix can be spelled in two ways.
+func (l *Layout) OneSpelling() bool { return l.padded }
 
 // Depth is the number of path segments of a prefix.
 func (l *Layout) Depth() int { return len(l.segments) }

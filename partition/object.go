@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -51,33 +52,53 @@ type Fingerprint [sha256.Size]byte
 // FingerprintOf returns the fingerprint of a set of objects, whatever their order; an object given twice counts once. Partition starts
 // take no part. The argument is not changed.
 func FingerprintOf(objects []Object) Fingerprint {
-	sorted := slices.Clone(objects)
-	slices.SortFunc(sorted, func(a, b Object) int {
-		if c := strings.Compare(a.Key, b.Key); c != 0 {
-			return c
+	if !slices.IsSortedFunc(objects, compareObjects) {
+		objects = slices.Clone(objects)
+		slices.SortFunc(objects, compareObjects)
+	}
+	if len(objects) <= fewObjects {
+		var stack [fewObjects * 128]byte
+		buf := stack[:0]
+		for i := range objects {
+			if i == 0 || compareObjects(objects[i], objects[i-1]) != 0 {
+				buf = appendObject(buf, &objects[i])
+			}
 		}
-		if c := strings.Compare(a.ETag, b.ETag); c != 0 {
-			return c
-		}
-		return int(min(max(a.Size-b.Size, -1), 1))
-	})
-	h := sha256.New()
+		return sha256.Sum256(buf)
+	}
 	var buf []byte
-	for i, o := range sorted {
-		if i > 0 && o.Key == sorted[i-1].Key && o.ETag == sorted[i-1].ETag && o.Size == sorted[i-1].Size {
-			continue
+	h := sha256.New()
+	for i := range objects {
+		if i == 0 || compareObjects(objects[i], objects[i-1]) != 0 {
+			buf = appendObject(buf[:0], &objects[i])
+			h.Write(buf)
 		}
-		// Lengths first, so that no two different sets can write the same bytes.
-		buf = binary.AppendUvarint(buf[:0], uint64(len(o.Key)))
-		buf = append(buf, o.Key...)
-		buf = binary.AppendUvarint(buf, uint64(len(o.ETag)))
-		buf = append(buf, o.ETag...)
-		buf = binary.AppendVarint(buf, o.Size)
-		h.Write(buf)
 	}
 	var f Fingerprint
 	h.Sum(f[:0])
 	return f
+}
+
+// fewObjects have their fingerprint computed without memory being taken, as long as their keys are not very long.
+const fewObjects = 8
+
+func compareObjects(a, b Object) int {
+	if c := strings.Compare(a.Key, b.Key); c != 0 {
+		return c
+	}
+	if c := strings.Compare(a.ETag, b.ETag); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Size, b.Size)
+}
+
+// appendObject appends what a fingerprint is of: lengths first, so that no two different sets can write the same bytes.
+func appendObject(buf []byte, o *Object) []byte {
+	buf = binary.AppendUvarint(buf, uint64(len(o.Key)))
+	buf = append(buf, o.Key...)
+	buf = binary.AppendUvarint(buf, uint64(len(o.ETag)))
+	buf = append(buf, o.ETag...)
+	return binary.AppendVarint(buf, o.Size)
 }
 
 // ParseFingerprint reads what String wrote.

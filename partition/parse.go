@@ -53,11 +53,33 @@ type Key struct {
 
 // Parse judges a key relative to the source (and to the configured prefix, if any). Size is the object's, in bytes.
 func (l *Layout) Parse(rel string, size int64) Key {
+	p := Parser{layout: l}
+	return p.Parse(rel, size)
+}
+
+// Parser judges keys as Layout.Parse does, and is cheaper where keys follow each other that lie in the same directories, as in a listing.
+type Parser struct {
+	layout *Layout
+	dirs   []Dir // those of the key before, outermost first, as far as they may hold partitions
+}
+
+// Parser returns a parser of the layout's keys. It is for one goroutine.
+func (l *Layout) Parser() *Parser { return &Parser{layout: l} }
+
+// Parse is Layout.Parse.
+func (p *Parser) Parse(rel string, size int64) Key {
 	if size == 0 && (rel == "" || strings.HasSuffix(rel, "/")) {
 		return Key{Verdict: Ignore, Reason: "directory marker"}
 	}
-	d, from := Dir{}, 0
-	for d.Level < len(l.segments) {
+	l := p.layout
+	for n := len(p.dirs); n > 0 && !p.dirs[n-1].holds(rel); n-- {
+		p.dirs = p.dirs[:n-1]
+	}
+	from := 0
+	if n := len(p.dirs); n > 0 {
+		from = len(p.dirs[n-1].Path) + 1
+	}
+	for len(p.dirs) < len(l.segments) {
 		i := strings.IndexByte(rel[from:], '/')
 		if i < 0 {
 			if name := rel[from:]; name != "" && (name[0] == '_' || name[0] == '.') {
@@ -65,12 +87,16 @@ func (l *Layout) Parse(rel string, size int64) Key {
 			}
 			return Key{Verdict: Foreign, Reason: "not below a partition's prefix"}
 		}
-		next, verdict, reason := l.Child(d, rel[from:from+i])
+		var d Dir
+		if n := len(p.dirs); n > 0 {
+			d = p.dirs[n-1]
+		}
+		verdict, reason := l.enter(&d, rel[:from+i], rel[from:from+i])
 		from += i + 1
 		if verdict != OK {
 			return Key{Verdict: verdict, Reason: reason, Dead: rel[:from]}
 		}
-		d = next
+		p.dirs = append(p.dirs, d)
 	}
 	rest := rel[from:]
 	if tree, ignored := ignoredTree(rest); ignored {
@@ -80,7 +106,21 @@ func (l *Layout) Parse(rel string, size int64) Key {
 		}
 		return k
 	}
-	return Key{Verdict: OK, Start: l.Floor(d.label), Prefix: d.Path, Canonical: l.format(d.label, len(l.segments)), Rest: rest}
+	d := &p.dirs[len(p.dirs)-1]
+	return Key{Verdict: OK, Start: l.Floor(d.label), Prefix: d.Path, Canonical: l.canonical(d), Rest: rest}
+}
+
+// holds says whether a key lies below d.
+func (d *Dir) holds(rel string) bool {
+	return len(rel) > len(d.Path) && rel[len(d.Path)] == '/' && rel[:len(d.Path)] == d.Path
+}
+
+// canonical is the path of a directory of full depth as the layout would spell it.
+func (l *Layout) canonical(d *Dir) string {
+	if l.padded && l.fixed {
+		return d.Path // there is no other spelling
+	}
+	return l.format(d.label, len(l.segments))
 }
 
 // Dir is a directory on the way down to partitions; the zero value is the top.
@@ -100,17 +140,26 @@ func (d Dir) Label() time.Time { return d.label }
 
 // Child judges the directory name below d, which must not be at full depth.
 func (l *Layout) Child(d Dir, name string) (Dir, Verdict, string) {
-	tokens := l.segments[d.Level]
-	numbers, ok := match(tokens, name)
-	if !ok {
-		return d, mismatch(tokens, name), l.mismatchReason(tokens, name)
-	}
+	path := name
 	if d.Path != "" {
-		d.Path += "/"
+		path = d.Path + "/" + name
 	}
-	d.Path, d.Level = d.Path+name, d.Level+1
+	verdict, reason := l.enter(&d, path, name)
+	return d, verdict, reason
+}
+
+// enter makes d its child of a name, whose path is given.
+func (l *Layout) enter(d *Dir, path, name string) (Verdict, string) {
+	tokens := l.segments[d.Level]
+	var digits [8]string // no segment of sense has more placeholders
+	numbers, ok := match(tokens, name, digits[:0])
+	if !ok {
+		return mismatch(tokens, name), l.mismatchReason(tokens, name)
+	}
+	d.Path, d.Level = path, d.Level+1
 	i := 0
-	for _, tok := range tokens {
+	for t := range tokens {
+		tok := &tokens[t]
 		if !tok.placeholder {
 			continue
 		}
@@ -120,29 +169,30 @@ func (l *Layout) Child(d Dir, name string) (Dir, Verdict, string) {
 			reason = fmt.Sprintf("%s is both %d and %d", tok.field, d.value[tok.field], v)
 		}
 		if reason != "" {
-			return d, Quarantine, reason
+			return Quarantine, reason
 		}
 		d.have[tok.field], d.value[tok.field] = true, v
 	}
 	if reason := d.impossible(); reason != "" {
-		return d, Quarantine, reason
+		return Quarantine, reason
 	}
 	if d.Level < len(l.segments) {
-		return d, OK, ""
+		return OK, ""
 	}
 	label, reason := l.resolveLabel(d)
 	if reason != "" {
-		return d, Quarantine, reason
+		return Quarantine, reason
 	}
 	d.label = label
-	return d, OK, ""
+	return OK, ""
 }
 
-// match cuts a name into the digits of its placeholders. A number whose end can be seen takes all its digits, so that a wrong count is
-// found and named; one that runs into the next takes its width.
-func match(tokens []token, name string) (numbers []string, ok bool) {
+// match cuts a name into the digits of its placeholders, which it appends. A number whose end can be seen takes all its digits, so that a
+// wrong count is found and named; one that runs into the next takes its width.
+func match(tokens []token, name string, numbers []string) (_ []string, ok bool) {
 	rest := name
-	for i, tok := range tokens {
+	for i := range tokens {
+		tok := &tokens[i]
 		if !tok.placeholder {
 			if rest, ok = strings.CutPrefix(rest, tok.literal); !ok {
 				return nil, false
@@ -202,7 +252,7 @@ func (l *Layout) mismatchReason(tokens []token, name string) string {
 }
 
 // number reads the digits of one placeholder, and says what is wrong with them.
-func number(tok token, digits string) (v int64, reason string) {
+func number(tok *token, digits string) (v int64, reason string) {
 	if tok.padded && len(digits) != tok.width {
 		if len(digits) < tok.width && tok.field != epoch && tok.field != year {
 			return 0, fmt.Sprintf("%s %q is not padded to %d digits", tok.field, digits, tok.width)
@@ -212,8 +262,8 @@ func number(tok token, digits string) (v int64, reason string) {
 	if len(digits) > tok.width {
 		return 0, fmt.Sprintf("%s %q has more than %d digits", tok.field, digits, tok.width)
 	}
-	for _, c := range []byte(digits) {
-		v = v*10 + int64(c-'0')
+	for i := range len(digits) {
+		v = v*10 + int64(digits[i]-'0')
 	}
 	if tok.field == year && tok.width == 2 {
 		v += 2000
@@ -271,7 +321,7 @@ func (d *Dir) impossible() string {
 }
 
 // resolveLabel turns the fields of a prefix of full depth into the first instant of its label.
-func (l *Layout) resolveLabel(d Dir) (time.Time, string) {
+func (l *Layout) resolveLabel(d *Dir) (time.Time, string) {
 	if l.epochal {
 		t := unix(d.value[epoch])
 		local := unix(l.wall(t))

@@ -198,3 +198,73 @@ func FuzzParseKey(f *testing.F) {
 		}
 	})
 }
+
+// TestParserIsParse holds a parser that remembers the directories of the key before to one that remembers nothing, over keys as a listing
+// has them and over keys that nobody would write.
+func TestParserIsParse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := anyLayout(t)
+		p := l.Parser()
+		at := anyInstant(t, l, "at")
+		for range rapid.IntRange(1, 20).Draw(t, "keys") {
+			at = at.Add(time.Duration(rapid.Int64Range(-2, 3).Draw(t, "units")) * l.Unit())
+			key := l.PrefixOf(at) + rapid.SampledFrom([]string{"/f", "/d/f", "/_x/f", "/.f", "", "/", "/d/"}).Draw(t, "rest")
+			if n := len(key); n > 0 && rapid.Bool().Draw(t, "damaged") {
+				i := rapid.IntRange(0, n-1).Draw(t, "where")
+				key = key[:i] + rapid.SampledFrom([]string{"", "/", "0", "9", "x", "_", "=", "//"}).Draw(t, "what") + key[i+rapid.IntRange(0, min(2, n-i)).Draw(t, "cut"):]
+			}
+			size := rapid.Int64Range(0, 1).Draw(t, "size")
+			got, want := p.Parse(key, size), l.Parse(key, size)
+			if got != want {
+				t.Fatalf("%s in %s: %+v, want %+v", key, l, got, want)
+			}
+			if want.Verdict != OK {
+				continue
+			}
+			d := p.dirs[len(p.dirs)-1]
+			if spelled := l.format(d.label, l.Depth()); want.Canonical != spelled || l.OneSpelling() && l.fixed && want.Prefix != spelled {
+				t.Fatalf("%s in %s: %+v, spelled %s", key, l, want, spelled)
+			}
+			var chain Dir
+			for name := range strings.SplitSeq(want.Prefix, "/") {
+				var verdict Verdict
+				if chain, verdict, _ = l.Child(chain, name); verdict != OK {
+					t.Fatalf("%s in %s: %s is %s", key, l, name, verdict)
+				}
+			}
+			if chain != d {
+				t.Fatalf("%s in %s: directory %+v, child by child %+v", key, l, d, chain)
+			}
+		}
+	})
+}
+
+func BenchmarkParser(b *testing.B) {
+	l, err := ParseLayout("%Y/%m/%d/%H/%M", LayoutOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var keys []string
+	for i := range 1440 {
+		keys = append(keys, l.PrefixOf(unix(1_795_000_000+60*int64(i)))+"/part-00000.parquet")
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		p := l.Parser()
+		for _, key := range keys {
+			if p.Parse(key, 1).Verdict != OK {
+				b.Fatal(key)
+			}
+		}
+	}
+}
+
+func BenchmarkFingerprint(b *testing.B) {
+	o := []Object{{Key: "ads/2026/11/30/10/00/part-00000.parquet", ETag: "a1b2c3d4e5f60718293a4b5c6d7e8f90", Size: 123456}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if FingerprintOf(o) == (Fingerprint{}) {
+			b.Fatal("zero")
+		}
+	}
+}

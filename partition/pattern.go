@@ -219,6 +219,18 @@ func lexical(segments [][]token) bool {
 	return true
 }
 
+// padded reports whether every number has a fixed count of digits.
+func padded(segments [][]token) bool {
+	for _, s := range segments {
+		for _, t := range s {
+			if t.placeholder && !t.padded {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 func isDigit(b byte) bool { return '0' <= b && b <= '9' }
 
 func btoi(b bool) int {
