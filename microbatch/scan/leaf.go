@@ -19,7 +19,8 @@ type leafReader struct {
 	pages  []page
 	number int // of the current page
 
-	left   int // values of the current page not read, nulls included
+	rows   int64 // of the object before the batch
+	left   int   // values of the current page not read, nulls included
 	def    levels
 	rep    levels
 	source valueSource
@@ -100,7 +101,11 @@ func (l *leafReader) readDictionary(p *page) error {
 		return nil
 	}
 	l.dict = column.New(l.lt.typ)
-	return src.appendTo(l.dict, p.values)
+	err = src.appendTo(l.dict, p.values)
+	if w := (*wrongValue)(nil); errors.As(err, &w) {
+		err = fmt.Errorf("value %d: %w", w.at, w.err) // rows may have it or not
+	}
+	return err
 }
 
 // nextPage opens the next page with values; false at the end of the chunk.
@@ -201,14 +206,16 @@ func (l *leafReader) readFlat(v *column.Vector, n int) error {
 }
 
 func (l *leafReader) readFlatPage(v *column.Vector, m int) error {
-	if l.node.def == 0 {
-		return l.source.appendTo(v, m)
-	}
-	if all, err := l.def.all(m); all || err != nil {
-		if err != nil {
+	base := v.Len()
+	all := l.node.def == 0
+	if !all {
+		var err error
+		if all, err = l.def.all(m); err != nil {
 			return err
 		}
-		return l.source.appendTo(v, m)
+	}
+	if all {
+		return l.inRow(l.source.appendTo(v, m), func(at int) int { return base + at })
 	}
 	l.flat = l.flat[:0]
 	defs := more(&l.flat, m)
@@ -221,11 +228,39 @@ func (l *leafReader) readFlatPage(v *column.Vector, m int) error {
 			k++
 		}
 	}
-	if err := l.source.appendTo(v, k); err != nil || k == m {
-		return err
+	if err := l.source.appendTo(v, k); err != nil {
+		return l.inRow(err, func(at int) int { return base + nth(defs, full, at) })
 	}
-	spread(v, defs, full, k)
+	if k < m {
+		spread(v, defs, full, k)
+	}
 	return nil
+}
+
+// inRow names the row of a wrong value, which row finds in the batch. The first
+// row of an object is 1.
+func (l *leafReader) inRow(err error, row func(at int) int) error {
+	if err == nil {
+		return nil
+	}
+	if w := (*wrongValue)(nil); errors.As(err, &w) {
+		return fmt.Errorf("row %d: %w", l.rows+int64(row(w.at))+1, w.err)
+	}
+	return err
+}
+
+// nth returns where the n-th entry, from 0, of defs that is full is.
+func nth(defs []uint8, full uint8, n int) int {
+	for i, d := range defs {
+		if d != full {
+			continue
+		}
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	return len(defs)
 }
 
 // spread moves the last k rows of v, which has no nulls among them, to where
@@ -339,10 +374,20 @@ func (l *leafReader) readValues(n int) error {
 	if n == 0 {
 		return nil
 	}
-	if err := l.source.appendTo(l.vals, n); err != nil {
-		return l.inPage(err)
+	before := l.vals.Len()
+	err := l.source.appendTo(l.vals, n)
+	if err == nil {
+		return nil
 	}
-	return nil
+	return l.inPage(l.inRow(err, func(at int) int {
+		row := -1
+		for i := range min(nth(l.defs, uint8(l.node.def), before+at)+1, len(l.reps)) {
+			if l.reps[i] == 0 {
+				row++
+			}
+		}
+		return row
+	}))
 }
 
 // end checks that nothing is left in the chunk.

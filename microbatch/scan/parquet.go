@@ -301,6 +301,7 @@ func (r *groupReader) fill(n int) error {
 	r.batch.Reset()
 	for _, l := range r.readers {
 		l.memory.batch()
+		l.rows = r.rows
 	}
 	for i, s := range r.sources {
 		if err := s.fill(r.batch.Columns[i], n); err != nil {
@@ -338,7 +339,7 @@ func (s *source) fill(v *column.Vector, n int) error {
 	}
 	for i := range n {
 		if err := v.AppendFrom(s.natural, i); err != nil {
-			return s.named(err)
+			return s.named(fmt.Errorf("row %d: %w", s.leaves[0].rows+int64(i)+1, err))
 		}
 	}
 	return nil

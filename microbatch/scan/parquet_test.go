@@ -425,7 +425,7 @@ func TestParquetRefusedByName(t *testing.T) {
 		{"map", "m", write(t, []row{{map[string]int64{"a": 1}}}), "column m: maps are not supported"},
 		{"interval", "i", oneColumn(t, interval, 1, make([]byte, 12)), "column i: intervals are not supported"},
 		{"decimal of 39 digits", "d", oneColumn(t, logical(leafElem("d", format.ByteArray, format.Required), &format.DecimalType{Precision: 39}), 1, byteArrays("x")), "column d: decimal(39,0)"},
-		{"not utf-8", "s", oneColumn(t, logical(leafElem("s", format.ByteArray, format.Required), &format.StringType{}), 1, byteArrays("\xff")), "column s: page 0: \"\\xff\" is not valid UTF-8"},
+		{"not utf-8", "s", oneColumn(t, logical(leafElem("s", format.ByteArray, format.Required), &format.StringType{}), 1, byteArrays("\xff")), "column s: page 0: row 1: \"\\xff\" is not valid UTF-8"},
 		{"not parquet", "s", []byte("PAR1 but nothing else"), "no PAR1 at its end"},
 		{"text", "s", []byte(`{"a":1} and so on`), "no PAR1 at its start"},
 		{"short", "s", []byte("PAR1PAR1"), "8 bytes are no Parquet file"},

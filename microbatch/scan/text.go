@@ -52,7 +52,7 @@ type textScan struct {
 
 	committed bool   // something was emitted or passed to Reject
 	observing bool   // append nothing
-	changed   string // the column whose type changed
+	changed   string // the column whose type changed, and where
 	rejected  []RejectedRow
 	pending   int // bytes of text in rejected
 
@@ -192,7 +192,7 @@ func (s *textScan) row(cells []cell, p rowParser) error {
 		}
 		s.batch.Columns[i] = v
 		if !ok && (s.committed || s.batch.Len > 0) {
-			s.observing, s.changed = true, c.name
+			s.observing, s.changed = true, fmt.Sprintf("line %d: column %s", p.bad("").line, c.name)
 		}
 	}
 	s.res.Rows++
@@ -260,7 +260,7 @@ func (s *textScan) end() error {
 		return err
 	}
 	if s.observing && s.emit != nil {
-		return fmt.Errorf("column %s: %w", s.changed, ErrRetype)
+		return fmt.Errorf("%s: %w", s.changed, ErrRetype)
 	}
 	return nil
 }

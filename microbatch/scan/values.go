@@ -10,10 +10,20 @@ import (
 	"github.com/deltad/deltad/microbatch/column"
 )
 
-// valueSource appends a page's values, nulls not among them, to a vector.
+// valueSource appends a page's values, nulls not among them, to a vector. Where one
+// of them is to blame the error is a *wrongValue.
 type valueSource interface {
 	appendTo(v *column.Vector, n int) error
 }
+
+// wrongValue is a value that its column's type does not hold.
+type wrongValue struct {
+	at  int // of the values that were asked for
+	err error
+}
+
+func (w *wrongValue) Error() string { return w.err.Error() }
+func (w *wrongValue) Unwrap() error { return w.err }
 
 // work is memory for what appendTo needs until it returns.
 type work struct {
@@ -205,7 +215,7 @@ func (s *intValues) appendTo(v *column.Vector, n int) error {
 	case toTimeNanos:
 		for i := range in {
 			if in[i] < 0 || in[i] > 86400*1e9/s.mul {
-				return fmt.Errorf("time of day %d is not within a day", in[i])
+				return &wrongValue{i, fmt.Errorf("time of day %d is not within a day", in[i])}
 			}
 			in[i] *= s.mul
 		}
@@ -274,9 +284,9 @@ func (s *stringValues) texts(dst []string) error {
 	if s.plain != nil && isASCII(from[:len(from)-len(s.plain.b)]) {
 		return nil
 	}
-	for _, x := range dst {
+	for i, x := range dst {
 		if !utf8.ValidString(x) {
-			return fmt.Errorf("%.40q is not valid UTF-8", x)
+			return &wrongValue{i, fmt.Errorf("%.40q is not valid UTF-8", x)}
 		}
 	}
 	return nil
@@ -295,12 +305,12 @@ func (s *stringValues) appendTo(v *column.Vector, n int) error {
 	if err := s.raw.strings(in); err != nil {
 		return err
 	}
-	for _, x := range in {
+	for i, x := range in {
 		switch s.conv {
 		case toDecimal:
 			d, err := decimalOf(x)
 			if err != nil {
-				return err
+				return &wrongValue{i, err}
 			}
 			v.AppendDecimal(d)
 		case fromInt96:
