@@ -165,10 +165,13 @@ func TestScanIsPartOfAFullListing(t *testing.T) {
 				want[start.String()] = fmt.Sprintf("%q", keys)
 			}
 		}
-		for start, objects := range l.Objects {
+		if !slices.IsSortedFunc(l.Objects, inOrder) {
+			t.Fatalf("not sorted: %v", l.Objects)
+		}
+		for _, start := range l.Starts() {
 			var keys []string
-			for _, o := range objects {
-				if !o.Partition.Equal(start) || o.ETag != "e-"+o.Key {
+			for _, o := range of(l, start) {
+				if o.ETag != "e-"+o.Key {
 					t.Fatalf("%+v at %s", o, start)
 				}
 				keys = append(keys, o.Key)
@@ -179,6 +182,11 @@ func TestScanIsPartOfAFullListing(t *testing.T) {
 			t.Fatalf("got  %v\nwant %v\nkeys %q", got, want, s.keys)
 		}
 	})
+}
+
+// of are the objects of one partition.
+func of(l Listing, start time.Time) []partition.Object {
+	return l.Inputs(partition.Range{From: start.Add(-time.Second), To: start})
 }
 
 func TestCostIsWhatAScanTakes(t *testing.T) {
@@ -207,8 +215,8 @@ func TestCostIsWhatAScanTakes(t *testing.T) {
 		if cost := src.Cost(r, tc.objects, tc.window); cost.Run != got.Calls || cost.Lexical != l.Lexical() {
 			t.Errorf("%s: said %+v, took %d", tc.pattern, cost, got.Calls)
 		}
-		if len(got.Objects) != tc.window {
-			t.Errorf("%s: %d partitions", tc.pattern, len(got.Objects))
+		if len(got.Starts()) != tc.window {
+			t.Errorf("%s: %d partitions", tc.pattern, len(got.Starts()))
 		}
 	}
 }

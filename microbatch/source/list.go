@@ -22,7 +22,7 @@ type lister struct {
 type entry struct {
 	key  string // a directory's ends in "/"
 	dir  bool
-	info store.ObjectInfo
+	info *store.ObjectInfo // an object's
 }
 
 // pages is one listing, page by page.
@@ -79,7 +79,8 @@ func (p *pages) check(page store.Page) ([]entry, string) {
 		}
 	}
 	p.empty = 0
-	for _, e := range entries {
+	for i := range entries {
+		e := &entries[i]
 		rest, inside := strings.CutPrefix(e.key, p.o.Prefix)
 		switch {
 		case !inside:
@@ -104,7 +105,7 @@ func merge(page store.Page) []entry {
 	objects, dirs := page.Objects, page.Prefixes
 	for len(objects) > 0 || len(dirs) > 0 {
 		if len(dirs) == 0 || len(objects) > 0 && objects[0].Key <= dirs[0] {
-			out = append(out, entry{key: objects[0].Key, info: objects[0]})
+			out = append(out, entry{key: objects[0].Key, info: &objects[0]})
 			objects = objects[1:]
 			continue
 		}

@@ -135,8 +135,8 @@ func TestB2TotalGrowsWithTheWindow(t *testing.T) {
 		if got.Calls != s.lists || got.Calls > tc.want {
 			t.Errorf("%+v: %d calls", tc, got.Calls)
 		}
-		if len(got.Objects) != tc.window || len(got.Inputs(got.Range)) != tc.window*tc.objects || !got.Newest.Equal(end) {
-			t.Errorf("%+v: %d partitions, %d objects, newest %s", tc, len(got.Objects), len(got.Inputs(got.Range)), got.Newest)
+		if len(got.Starts()) != tc.window || len(got.Inputs(got.Range)) != tc.window*tc.objects || !got.Newest.Equal(end) {
+			t.Errorf("%+v: %d partitions, %d objects, newest %s", tc, len(got.Starts()), len(got.Inputs(got.Range)), got.Newest)
 		}
 	}
 }

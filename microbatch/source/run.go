@@ -74,10 +74,13 @@ func (q *quarantine) report() ([]Quarantined, bool) {
 	return out, q.more
 }
 
-// spellings collects how each canonical prefix was spelled.
+// spellings collects how each canonical prefix was spelled; nil collects nothing.
 type spellings map[string]*Clash
 
 func (s spellings) add(base string, k partition.Key) {
+	if s == nil {
+		return
+	}
 	c := s[base+k.Canonical]
 	if c == nil {
 		s[base+k.Canonical] = &Clash{Partition: k.Start, Canonical: base + k.Canonical, Spellings: []string{base + k.Prefix}}
@@ -102,7 +105,7 @@ func (s spellings) report() []Clash {
 
 // judge is Layout.Parse with a memory of the directory before, since neighbours in a listing share it.
 type judge struct {
-	layout *partition.Layout
+	parser *partition.Parser
 	dir    string
 	key    partition.Key
 }
@@ -119,10 +122,10 @@ func (j *judge) parse(rel string, size int64) partition.Key {
 			return k
 		}
 	}
-	k := j.layout.Parse(rel, size)
+	k := j.parser.Parse(rel, size)
 	switch {
 	case k.Verdict == partition.OK:
-		j.dir, j.key = k.Prefix+"/", k
+		j.dir, j.key = rel[:len(k.Prefix)+1], k
 	case k.Dead != "":
 		j.dir, j.key = k.Dead, k
 	}

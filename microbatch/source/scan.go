@@ -15,7 +15,7 @@ const mostWanted = 20_000
 // scan lists one configured prefix into l and returns its newest partition there.
 func (r *run) scan(ctx context.Context, base string, l *Listing, clashes spellings) (*time.Time, error) {
 	var newest *time.Time
-	visit := func(info store.ObjectInfo, k partition.Key) {
+	visit := func(info *store.ObjectInfo, k *partition.Key) {
 		switch {
 		case k.Verdict == partition.Ignore:
 			l.Ignored++
@@ -25,10 +25,10 @@ func (r *run) scan(ctx context.Context, base string, l *Listing, clashes spellin
 		case k.Start.After(r.newestStart):
 			l.Unsettled++
 		case l.Range.Contains(k.Start):
-			l.Objects[k.Start] = append(l.Objects[k.Start], partition.Object{Key: info.Key, ETag: info.ETag, Size: info.Size, Partition: k.Start})
-			clashes.add(base, k)
-			if newest == nil || k.Start.After(*newest) {
-				newest = &k.Start
+			l.Objects = append(l.Objects, partition.Object{Key: info.Key, ETag: info.ETag, Size: info.Size, Partition: k.Start})
+			clashes.add(base, *k)
+			if start := k.Start; newest == nil || start.After(*newest) {
+				newest = &start
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func (r *run) wanted(rg partition.Range) map[string]int {
 }
 
 // scanBelow lists the wanted directories below d. The last level is listed flat, if not too much of it is unwanted.
-func (r *run) scanBelow(ctx context.Context, base string, d partition.Dir, wanted map[string]int, visit func(store.ObjectInfo, partition.Key)) error {
+func (r *run) scanBelow(ctx context.Context, base string, d partition.Dir, wanted map[string]int, visit func(*store.ObjectInfo, *partition.Key)) error {
 	labels, depth := wanted[r.layout.Canonical(d)], r.layout.Depth()
 	everything := func() bool { return false }
 	if wanted == nil {

@@ -61,15 +61,15 @@ func TestB4SmallerNamedPrefixArrivesLater(t *testing.T) {
 	if lag := Lagging(l.Prefixes, 8*time.Minute); lag != nil {
 		t.Errorf("lagging by more than 8 minutes: %v", lag)
 	}
-	before := partition.FingerprintOf(l.Objects[at(t, "2026-11-30T03:09:00Z")])
+	before := partition.FingerprintOf(of(l, at(t, "2026-11-30T03:09:00Z")))
 
 	// b's 03:03 and its share of 03:09 come later: inputs change, progress does not.
 	s.streams = append(s.streams, keysOf("b/2026/11/30/03/03/x", "b/2026/11/30/03/09/x"))
 	l = scan(t, src, "2026-11-30T03:10:40Z", "2026-11-30T02:10:00Z")
-	if !l.Newest.Equal(at(t, "2026-11-30T03:10:00Z")) || len(l.Objects[at(t, "2026-11-30T03:03:00Z")]) != 1 {
+	if !l.Newest.Equal(at(t, "2026-11-30T03:10:00Z")) || len(of(l, at(t, "2026-11-30T03:03:00Z"))) != 1 {
 		t.Errorf("newest %s, objects %v", l.Newest, l.Objects)
 	}
-	if joint := l.Objects[at(t, "2026-11-30T03:09:00Z")]; len(joint) != 2 || partition.FingerprintOf(joint) == before {
+	if joint := of(l, at(t, "2026-11-30T03:09:00Z")); len(joint) != 2 || partition.FingerprintOf(joint) == before {
 		t.Errorf("03:09 is %v", joint)
 	}
 	f, err := src.Newest(context.Background(), at(t, now), nil)
@@ -152,7 +152,7 @@ func TestB12SkippedLocalHour(t *testing.T) {
 		t.Errorf("newest %s, quarantined %+v", l.Newest, l.Quarantined)
 	}
 	l = scan(t, source(t, autumn, o), "2026-11-01T06:30:00Z", "2026-11-01T00:00:00Z") // 01:30 for the second time
-	if !l.Newest.Equal(at(t, "2026-11-01T05:00:00Z")) || len(l.Objects[at(t, "2026-11-01T05:00:00Z")]) != 2 {
+	if !l.Newest.Equal(at(t, "2026-11-01T05:00:00Z")) || len(of(l, at(t, "2026-11-01T05:00:00Z"))) != 2 {
 		t.Errorf("newest %s, objects %v", l.Newest, l.Objects)
 	}
 }

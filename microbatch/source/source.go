@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -139,8 +140,8 @@ func newestOf(prefixes []PrefixState) *time.Time {
 type Listing struct {
 	// Range is what was listed: (after, the newest partition that is eligible by the time rule].
 	Range partition.Range
-	// Objects are the inputs by partition start (UTC), each sorted by key. Every partition in it is visible, eligible and in Range.
-	Objects map[time.Time][]partition.Object
+	// Objects are the inputs, sorted by partition, then key. Their partitions, the starts in UTC, are visible, eligible and in Range.
+	Objects []partition.Object
 	// Newest is the newest start in Objects; nil if there is none, which says nothing about what lies before Range.
 	Newest   *time.Time
 	Prefixes []PrefixState
@@ -156,18 +157,30 @@ type Listing struct {
 
 // Inputs are the objects of the partitions in r, sorted by partition, then key.
 func (l Listing) Inputs(r partition.Range) []partition.Object {
-	var starts []time.Time
-	for start := range l.Objects {
-		if r.Contains(start) {
-			starts = append(starts, start)
+	after := func(t time.Time) int {
+		return sort.Search(len(l.Objects), func(i int) bool { return l.Objects[i].Partition.After(t) })
+	}
+	from, to := after(r.From), after(r.To)
+	return slices.Clone(l.Objects[from:max(from, to)])
+}
+
+// Starts are the starts of the partitions that hold Objects, oldest first.
+func (l Listing) Starts() []time.Time {
+	var out []time.Time
+	for _, o := range l.Objects {
+		if n := len(out); n == 0 || !out[n-1].Equal(o.Partition) {
+			out = append(out, o.Partition)
 		}
 	}
-	slices.SortFunc(starts, time.Time.Compare)
-	var out []partition.Object
-	for _, start := range starts {
-		out = append(out, l.Objects[start]...)
-	}
 	return out
+}
+
+// inOrder is how Objects are sorted.
+func inOrder(a, b partition.Object) int {
+	if c := a.Partition.Compare(b.Partition); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Key, b.Key)
 }
 
 // Newest finds the newest visible eligible partition at now, from nothing. If after is given, it only looks for one that is newer, and
@@ -193,8 +206,11 @@ func (s *Source) Scan(ctx context.Context, now, after time.Time) (Listing, error
 	if oldest := s.layout.Oldest().Add(-time.Second); after.Before(oldest) {
 		after = oldest // nothing before it can be spelled
 	}
-	l := Listing{Range: partition.Range{From: after.UTC(), To: r.newestStart}, Objects: map[time.Time][]partition.Object{}}
-	clashes := spellings{}
+	l := Listing{Range: partition.Range{From: after.UTC(), To: r.newestStart}}
+	var clashes spellings
+	if !s.layout.OneSpelling() {
+		clashes = spellings{}
+	}
 	for _, base := range s.bases {
 		newest, err := r.scan(ctx, base, &l, clashes)
 		if err != nil {
@@ -202,8 +218,8 @@ func (s *Source) Scan(ctx context.Context, now, after time.Time) (Listing, error
 		}
 		l.Prefixes = append(l.Prefixes, PrefixState{Prefix: strings.TrimSuffix(base, "/"), Newest: newest})
 	}
-	for _, objects := range l.Objects {
-		slices.SortFunc(objects, func(a, b partition.Object) int { return strings.Compare(a.Key, b.Key) })
+	if !slices.IsSortedFunc(l.Objects, inOrder) { // several prefixes, or a layout whose text order is not time order
+		slices.SortFunc(l.Objects, inOrder)
 	}
 	l.Newest, l.Calls, l.Clashes = newestOf(l.Prefixes), r.calls, clashes.report()
 	l.Quarantined, l.MoreQuarantined = r.quarantine.report()

@@ -20,25 +20,27 @@ type section struct {
 // walk visits the objects of a section in key order, jumping over dead trees (Invariant 3), and quarantines what it must. It stops after
 // a page once enough says so. Covered reports that everything in the section was visited; a listing may be read a little beyond until,
 // and what lies there is visited too.
-func (r *run) walk(ctx context.Context, base string, s section, enough func() bool, visit func(store.ObjectInfo, partition.Key)) (covered bool, err error) {
+func (r *run) walk(ctx context.Context, base string, s section, enough func() bool, visit func(*store.ObjectInfo, *partition.Key)) (covered bool, err error) {
 	o := store.ListOptions{Prefix: base + s.dir}
 	if s.after != "" {
 		o.StartAfter = base + s.after
 	}
-	p, j := r.list(o), judge{layout: r.layout}
+	p, j := r.list(o), judge{parser: r.layout.Parser()}
+	var k partition.Key
 	for n := 1; ; n++ {
 		entries, end, err := p.next(ctx)
 		if err != nil {
 			return false, err
 		}
 		dead := ""
-		for _, e := range entries {
-			k := j.parse(e.key[len(base):], e.info.Size)
+		for i := range entries {
+			info := entries[i].info
+			k = j.parse(info.Key[len(base):], info.Size)
 			if k.Verdict == partition.Quarantine {
 				r.quarantine.add(Quarantined{Path: base + k.Dead, Reason: k.Reason})
 			}
 			dead = k.Dead
-			visit(e.info, k)
+			visit(info, &k)
 		}
 		if end {
 			return true, nil
@@ -64,12 +66,12 @@ func (r *run) walk(ctx context.Context, base string, s section, enough func() bo
 // probe walks a section and reports the newest visible eligible partition met. If it is not covered there may be newer ones. A patient
 // probe reads on while nothing visible was met, so that an uncovered one always has a newest.
 func (r *run) probe(ctx context.Context, base string, s section) (newest *time.Time, covered bool, err error) {
-	covered, err = r.walk(ctx, base, s, func() bool { return newest != nil }, func(_ store.ObjectInfo, k partition.Key) {
+	covered, err = r.walk(ctx, base, s, func() bool { return newest != nil }, func(_ *store.ObjectInfo, k *partition.Key) {
 		if k.Verdict != partition.OK || r.future(base, k.Prefix, k.Start) || k.Start.After(r.newestStart) {
 			return
 		}
-		if newest == nil || k.Start.After(*newest) {
-			newest = &k.Start
+		if start := k.Start; newest == nil || start.After(*newest) {
+			newest = &start
 		}
 	})
 	return newest, covered, err
@@ -78,7 +80,7 @@ func (r *run) probe(ctx context.Context, base string, s section) (newest *time.T
 // visible reports whether a directory of full depth holds an object that is not ignored (Invariant 1).
 func (r *run) visible(ctx context.Context, base string, d partition.Dir) (bool, error) {
 	found := false
-	_, err := r.walk(ctx, base, section{dir: d.Path + "/"}, func() bool { return found }, func(_ store.ObjectInfo, k partition.Key) {
+	_, err := r.walk(ctx, base, section{dir: d.Path + "/"}, func() bool { return found }, func(_ *store.ObjectInfo, k *partition.Key) {
 		found = found || k.Verdict == partition.OK
 	})
 	return found, err

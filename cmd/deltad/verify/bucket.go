@@ -160,7 +160,8 @@ func (v *verifier) age(ctx context.Context, w *world) error {
 func coverage(w *world) (*finder, string) {
 	f := find(CheckCoverage)
 	var covered, base, left, gaps, newer int
-	for start := range w.listing.Objects {
+	starts := w.listing.Starts()
+	for _, start := range starts {
 		switch line, known := w.ledger[start]; {
 		case start.Before(w.since):
 		case start.After(w.pane.Watermark.Time):
@@ -181,7 +182,7 @@ func coverage(w *world) (*finder, string) {
 	}
 	slices.Sort(f.found)
 	return f, fmt.Sprintf("%d partitions: %d by the delta, %d by the base, %d left behind by the coverage, %d in gaps that are named, %d newer than the watermark",
-		len(w.listing.Objects), covered, base, left, gaps, newer)
+		len(starts), covered, base, left, gaps, newer)
 }
 
 func inGap(gaps []sink.Range, start time.Time) bool {
