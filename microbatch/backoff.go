@@ -20,9 +20,10 @@ type backoff struct {
 	last     error
 }
 
-// holds says whether this trigger is to pass without an attempt.
-func (b *backoff) holds(inputs string) bool {
-	if b.failures == 0 || b.inputs != inputs {
+// holds says whether this trigger is to pass without an attempt. The inputs are
+// named only where there was a failure.
+func (b *backoff) holds(inputs func() string) bool {
+	if b.failures == 0 || b.inputs != inputs() {
 		return false
 	}
 	b.wait--

@@ -69,7 +69,7 @@ func lateAmong(outside []partition.Object, ledger []watermark.LedgerEntry, begin
 // them until a publication has entered them into the state store. What it
 // remembers may be lost at any time: the ledger tells what is new.
 type lateZone struct {
-	prints  map[time.Time]partition.Fingerprint // as last looked at
+	seen    []partition.Object // as last looked at, by partition
 	lines   map[time.Time]watermark.LedgerEntry
 	counted map[ObjectID]time.Time // with their partitions
 	found   []partition.Object     // not yet in the state store
@@ -92,28 +92,10 @@ func (z *lateZone) miss(objects []partition.Object) []partition.Object {
 // look returns the late objects that no look found before. ledger reads the
 // lines of a range, begin the partition of the oldest line of all.
 func (z *lateZone) look(outside []partition.Object, ledger func(partition.Range) ([]watermark.LedgerEntry, error), begin func() (time.Time, error)) ([]partition.Object, error) {
-	byStart := map[time.Time][]partition.Object{}
-	for _, o := range outside {
-		byStart[o.Partition] = append(byStart[o.Partition], o)
-	}
-	prints := make(map[time.Time]partition.Fingerprint, len(byStart))
-	var changed []partition.Object
-	var span partition.Range
-	for start, objects := range byStart {
-		prints[start] = partition.FingerprintOf(objects)
-		if old, ok := z.prints[start]; ok && old == prints[start] {
-			continue
-		}
-		changed = append(changed, objects...)
-		if span.To.Before(start) {
-			span.To = start
-		}
-		if before := start.Add(-time.Second); span.From.IsZero() || before.Before(span.From) {
-			span.From = before
-		}
-	}
+	outside = byPartition(outside)
+	changed, span := changedSince(z.seen, outside)
 	if len(changed) == 0 {
-		z.prints = prints
+		z.seen = outside
 		return nil, nil
 	}
 	lines, err := ledger(span)
@@ -138,20 +120,56 @@ func (z *lateZone) look(outside []partition.Object, ledger func(partition.Range)
 		}
 	}
 	z.found = append(z.found, fresh...)
-	z.prints = prints
+	z.seen = outside
 	z.forget()
 	return fresh, nil
 }
 
+// changedSince are the objects of the partitions whose objects are not those
+// that were seen before, and the range that these partitions lie in. Both lists
+// are by partition.
+func changedSince(seen, outside []partition.Object) (changed []partition.Object, span partition.Range) {
+	for len(outside) > 0 {
+		start := outside[0].Partition
+		now := outside[:partitionLen(outside)]
+		outside = outside[len(now):]
+		for len(seen) > 0 && seen[0].Partition.Before(start) {
+			seen = seen[partitionLen(seen):]
+		}
+		if len(seen) > 0 && seen[0].Partition.Equal(start) && sameObjects(seen[:partitionLen(seen)], now) {
+			continue
+		}
+		if changed = append(changed, now...); span.To.IsZero() {
+			span.From = start.Add(-time.Second)
+		}
+		span.To = start
+	}
+	return changed, span
+}
+
+// partitionLen is the number of objects at the head of a list that are of the
+// first one's partition.
+func partitionLen(objects []partition.Object) int {
+	n := 0
+	for n < len(objects) && objects[n].Partition.Equal(objects[0].Partition) {
+		n++
+	}
+	return n
+}
+
 // forget lets go of what is no longer listed.
 func (z *lateZone) forget() {
+	listed := func(start time.Time) bool {
+		_, ok := slices.BinarySearchFunc(z.seen, start, func(o partition.Object, start time.Time) int { return o.Partition.Compare(start) })
+		return ok
+	}
 	for start := range z.lines {
-		if _, listed := z.prints[start]; !listed {
+		if !listed(start) {
 			delete(z.lines, start)
 		}
 	}
 	for id, start := range z.counted {
-		if _, listed := z.prints[start]; !listed {
+		if !listed(start) {
 			delete(z.counted, id)
 		}
 	}

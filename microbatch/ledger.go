@@ -22,47 +22,29 @@ const maxGapEntries = 1000
 // partition of a gap that this pane opened, and one for each that is newly
 // quarantined. It is a pure function.
 func ledgerOf(m sink.Manifest, parent *sink.Manifest, calendar partition.Calendar) []watermark.LedgerEntry {
-	var before map[time.Time][]partition.Object
+	var before []sink.Input
 	if parent != nil {
-		before = objectsByPartition(parent.Inputs)
+		before = inputsByPartition(parent.Inputs)
 	}
-	now := objectsByPartition(m.Inputs)
+	now := inputsByPartition(m.Inputs)
 	var entries []watermark.LedgerEntry
-	for start, objects := range now {
-		mark := partition.FingerprintOf(objects)
-		if old, ok := before[start]; ok && partition.FingerprintOf(old) == mark {
-			continue
+	for a, b := before, now; len(a) > 0 || len(b) > 0; {
+		// What both have of the older of their first partitions.
+		var was, is []sink.Input
+		order := 0
+		if len(a) > 0 && len(b) > 0 {
+			order = a[0].Partition.Compare(b[0].Partition.Time)
 		}
-		if !covers(m, start) {
-			entries = append(entries, watermark.LedgerEntry{
-				Partition: start, Fingerprint: mark.String(), State: partition.Late.String(), RunID: m.RunID, Objects: len(objects), Members: members(objects),
-				Note: objects[0].Key + " came after its base was read; it stays an input until a base has read it",
-			})
-			continue
+		if len(a) > 0 && (order <= 0 || len(b) == 0) {
+			was, a = a[:firstOf(a)], a[firstOf(a):]
 		}
-		state := partition.Covered
-		if jumpedOver(m.Jumps, start) {
-			state = partition.SkippedThenCovered
+		if len(b) > 0 && (order >= 0 || len(was) == 0) {
+			is, b = b[:firstOf(b)], b[firstOf(b):]
 		}
-		entries = append(entries, watermark.LedgerEntry{
-			Partition: start, Fingerprint: mark.String(), State: state.String(), RunID: m.RunID,
-			Objects: len(objects), Members: members(objects),
-		})
-	}
-	for start, objects := range before {
-		// All objects of a partition inside the coverage are gone.
-		switch _, ok := now[start]; {
-		case ok:
-		case !covers(m, start) && sameBase(m, *parent) && !covers(*parent, start):
-			entries = append(entries, watermark.LedgerEntry{
-				Partition: start, State: partition.Late.String(), RunID: m.RunID,
-				Note: fmt.Sprintf("%s is gone before a base has read it", objects[0].Key),
-			})
-		case covers(m, start):
-			entries = append(entries, watermark.LedgerEntry{
-				Partition: start, State: partition.Covered.String(), RunID: m.RunID,
-				Note: fmt.Sprintf("all %d objects are gone", len(objects)),
-			})
+		if len(is) == 0 {
+			entries = append(entries, vanishedFrom(m, parent, was)...)
+		} else if !slices.EqualFunc(was, is, sameInput) {
+			entries = append(entries, enteredInto(m, was, is)...)
 		}
 	}
 	for _, g := range m.Gap {
@@ -75,9 +57,49 @@ func ledgerOf(m sink.Manifest, parent *sink.Manifest, calendar partition.Calenda
 	return entries
 }
 
+func sameInput(a, b sink.Input) bool { return a.Key == b.Key && a.ETag == b.ETag && a.Bytes == b.Bytes }
+
+// enteredInto is the line of a partition with inputs, unless they are the
+// objects that were there before.
+func enteredInto(m sink.Manifest, was, is []sink.Input) []watermark.LedgerEntry {
+	objects := objectsOf(is)
+	mark := partition.FingerprintOf(objects)
+	if len(was) > 0 && partition.FingerprintOf(objectsOf(was)) == mark {
+		return nil
+	}
+	e := watermark.LedgerEntry{
+		Partition: objects[0].Partition, Fingerprint: mark.String(), State: partition.Covered.String(), RunID: m.RunID, Objects: len(objects), Members: members(objects),
+	}
+	switch {
+	case !covers(m, e.Partition):
+		e.State = partition.Late.String()
+		e.Note = objects[0].Key + " came after its base was read; it stays an input until a base has read it"
+	case jumpedOver(m.Jumps, e.Partition):
+		e.State = partition.SkippedThenCovered.String()
+	}
+	return []watermark.LedgerEntry{e}
+}
+
+// vanishedFrom is the line of a partition of which no object is an input any
+// more.
+func vanishedFrom(m sink.Manifest, parent *sink.Manifest, was []sink.Input) []watermark.LedgerEntry {
+	start := was[0].Partition.Time
+	switch {
+	case !covers(m, start) && sameBase(m, *parent) && !covers(*parent, start):
+		return []watermark.LedgerEntry{{
+			Partition: start, State: partition.Late.String(), RunID: m.RunID, Note: was[0].Key + " is gone before a base has read it",
+		}}
+	case covers(m, start):
+		return []watermark.LedgerEntry{{
+			Partition: start, State: partition.Covered.String(), RunID: m.RunID, Note: fmt.Sprintf("all %d objects are gone", len(was)),
+		}}
+	}
+	return nil
+}
+
 // quarantined is a line for each partition that this pane is the first to
 // leave aside, unless another prefix feeds it.
-func quarantined(m sink.Manifest, parent *sink.Manifest, now map[time.Time][]partition.Object) []watermark.LedgerEntry {
+func quarantined(m sink.Manifest, parent *sink.Manifest, now []sink.Input) []watermark.LedgerEntry {
 	entered := map[time.Time]bool{}
 	if parent != nil {
 		for _, q := range parent.Quarantined {
@@ -86,9 +108,13 @@ func quarantined(m sink.Manifest, parent *sink.Manifest, now map[time.Time][]par
 			}
 		}
 	}
+	fed := func(start time.Time) bool {
+		_, ok := slices.BinarySearchFunc(now, start, func(in sink.Input, start time.Time) int { return in.Partition.Compare(start) })
+		return ok
+	}
 	var entries []watermark.LedgerEntry
 	for _, q := range m.Quarantined {
-		if q.Partition == nil || entered[q.Partition.Time] || len(now[q.Partition.Time]) > 0 {
+		if q.Partition == nil || entered[q.Partition.Time] || fed(q.Partition.Time) {
 			continue
 		}
 		entered[q.Partition.Time] = true
@@ -141,11 +167,10 @@ func jumpedOver(jumps []sink.Jump, start time.Time) bool {
 	return false
 }
 
-func objectsByPartition(inputs []sink.Input) map[time.Time][]partition.Object {
-	out := map[time.Time][]partition.Object{}
-	for _, in := range inputs {
-		start := in.Partition.Time
-		out[start] = append(out[start], partition.Object{Key: in.Key, ETag: in.ETag, Size: in.Bytes, Partition: start})
+func objectsOf(inputs []sink.Input) []partition.Object {
+	out := make([]partition.Object, len(inputs))
+	for i, in := range inputs {
+		out[i] = partition.Object{Key: in.Key, ETag: in.ETag, Size: in.Bytes, Partition: in.Partition.Time}
 	}
 	return out
 }

@@ -250,7 +250,7 @@ func (f Facts) liveInputs() []sink.Input {
 // and so are unread objects outside the coverage, each of which may be
 // carried for long after the others are read.
 func (p *Plan) split(f Facts) {
-	groups := map[group]*Input{}
+	groups := &grouping{objects: make([]partition.Object, 0, inputCount(f.Live)+1)}
 	for _, o := range f.Objects {
 		covered := p.Coverage.Contains(o.Partition)
 		if o.Partition.Before(f.Since) || !covered && o.Partition.After(p.Watermark) {
@@ -279,7 +279,7 @@ func (p *Plan) split(f Facts) {
 }
 
 // take adds an object to the inputs, or to what is skipped.
-func (p *Plan) take(f Facts, groups map[group]*Input, o partition.Object) {
+func (p *Plan) take(f Facts, groups *grouping, o partition.Object) {
 	if why, skipped := f.Skip[idOf(o)]; skipped {
 		p.Skipped = append(p.Skipped, sink.Passed{
 			Key: o.Key, Partition: sink.AtPtr(o.Partition), ETag: o.ETag, Bytes: o.Size, Reason: why,
@@ -296,7 +296,7 @@ type group struct {
 	alone       string
 }
 
-func (p *Plan) add(groups map[group]*Input, o partition.Object) {
+func (p *Plan) add(groups *grouping, o partition.Object) {
 	g := group{start: o.Partition}
 	if len(p.bases) > 0 {
 		g.read, g.exact = p.bases[0].Read(o), p.bases[0].exactly(o)
@@ -304,23 +304,23 @@ func (p *Plan) add(groups map[group]*Input, o partition.Object) {
 	if !p.Coverage.Contains(o.Partition) {
 		g.alone = o.Key
 	}
-	in := groups[g]
-	if in == nil {
-		in = &Input{Input: slice.Input{Start: o.Partition}, Read: g.read, Exact: g.exact}
-		groups[g] = in
-	}
-	in.Objects = append(in.Objects, o)
+	groups.add(g, o)
 }
 
 // order makes the groups the inputs, oldest first.
-func (p *Plan) order(groups map[group]*Input) {
-	for _, in := range groups {
-		slices.SortFunc(in.Objects, func(a, b partition.Object) int { return strings.Compare(a.Key, b.Key) })
-		p.Inputs = append(p.Inputs, *in)
+func (p *Plan) order(groups *grouping) {
+	byKey := func(a, b partition.Object) int { return strings.Compare(a.Key, b.Key) }
+	for i := range groups.inputs {
+		if objects := groups.inputs[i].Objects; !slices.IsSortedFunc(objects, byKey) {
+			slices.SortFunc(objects, byKey)
+		}
 	}
-	slices.SortFunc(p.Inputs, func(a, b Input) int {
+	oldest := func(a, b Input) int {
 		return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Objects[0].Key, b.Objects[0].Key))
-	})
+	}
+	if p.Inputs = groups.inputs; !slices.IsSortedFunc(p.Inputs, oldest) {
+		slices.SortFunc(p.Inputs, oldest)
+	}
 }
 
 // missed finds what was not there when its partition was first published.
@@ -354,22 +354,13 @@ func refineWhy(p Plan, f Facts) string {
 	if f.Live.ConfigHash != f.ConfigHash {
 		return "the configuration changed"
 	}
-	before := map[ObjectID]bool{}
-	for _, in := range f.Live.Inputs {
-		before[ObjectID{in.Key, in.ETag, in.Bytes}] = true
+	now, why := newInput(p, f.Live.Inputs)
+	if why != "" {
+		return why
 	}
 	skippedBefore := map[ObjectID]bool{}
 	for _, s := range f.Live.Skipped {
 		skippedBefore[ObjectID{s.Key, s.ETag, s.Bytes}] = true
-	}
-	now := 0
-	for _, in := range p.Inputs {
-		for _, o := range in.Objects {
-			now++
-			if !before[idOf(o)] {
-				return fmt.Sprintf("%s is new or changed in %s", o.Key, text(in.Start))
-			}
-		}
 	}
 	for _, s := range p.Skipped {
 		if !skippedBefore[ObjectID{s.Key, s.ETag, s.Bytes}] {
@@ -391,17 +382,35 @@ func refineWhy(p Plan, f Facts) string {
 	return ""
 }
 
+// newInput names an object of the plan that the live pane has not read, and
+// else counts the plan's.
+func newInput(p Plan, live []sink.Input) (now int, why string) {
+	if sameAs(live, p.Inputs) {
+		return len(live), ""
+	}
+	before := make(map[ObjectID]bool, len(live))
+	for _, in := range live {
+		before[ObjectID{in.Key, in.ETag, in.Bytes}] = true
+	}
+	for _, in := range p.Inputs {
+		for _, o := range in.Objects {
+			now++
+			if !before[idOf(o)] {
+				return now, fmt.Sprintf("%s is new or changed in %s", o.Key, text(in.Start))
+			}
+		}
+	}
+	return now, ""
+}
+
 // vanished finds the inputs of the live pane that should be there still.
 func (p *Plan) vanished(f Facts) {
 	if f.Live == nil {
 		return
 	}
-	there := make(map[string]bool, len(f.Objects))
-	for _, o := range f.Objects {
-		there[o.Key] = true
-	}
+	there := lookup{objects: f.Objects}
 	for _, in := range f.Live.Inputs {
-		if !there[in.Key] && f.Listed.Contains(in.Partition.Time) {
+		if f.Listed.Contains(in.Partition.Time) && !there.has(in.Key) {
 			p.Vanished = append(p.Vanished, in.Key)
 		}
 	}

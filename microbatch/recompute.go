@@ -125,7 +125,7 @@ func (p *Pipeline) planOf(ctx context.Context, m sink.Manifest) (Plan, error) {
 	if plan.bases, err = p.basesOf(ctx, &m); err != nil {
 		return Plan{}, err
 	}
-	groups, there := map[group]*Input{}, map[ObjectID]bool{}
+	groups, there := &grouping{}, map[ObjectID]bool{}
 	for _, in := range m.Inputs {
 		o := partition.Object{Key: in.Key, ETag: in.ETag, Size: in.Bytes, Partition: in.Partition.Time}
 		plan.add(groups, o)

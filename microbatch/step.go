@@ -133,7 +133,7 @@ func (p *Pipeline) run(ctx context.Context, t term, row watermark.Pipeline, now 
 		return false, p.findLate(ctx, row, plan, r)
 	case Advance, Refine:
 	}
-	sign := plan.signature(p.set.ConfigHash)
+	sign := func() string { return plan.signature(p.set.ConfigHash) }
 	if !o.Force && !o.Retry && p.backoff.holds(sign) {
 		return false, fmt.Errorf("waiting %d more triggers after %d failed attempts: %w", p.backoff.wait, p.backoff.failures, p.backoff.last)
 	}
@@ -155,7 +155,7 @@ func (p *Pipeline) run(ctx context.Context, t term, row watermark.Pipeline, now 
 			return false, err
 		}
 		if !blame.Outage(err) && !blame.Fenced(err) && ctx.Err() == nil {
-			p.backoff.failed(sign, err)
+			p.backoff.failed(sign(), err)
 		}
 		if p.unfitting(ctx, plan, err) || p.lose(plan, err) {
 			return true, err

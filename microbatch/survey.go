@@ -206,12 +206,9 @@ const confirmBatch = 200
 // is held, the others need no asking. What was found to be gone is not asked
 // for again before the listing has it.
 func (p *Pipeline) confirmGone(ctx context.Context, s *survey) error {
-	there := make(map[string]bool, len(s.facts.Objects))
-	for _, o := range s.facts.Objects {
-		there[o.Key] = true
-	}
+	there := lookup{objects: s.facts.Objects}
 	for key := range p.gone {
-		if there[key] {
+		if there.has(key) {
 			delete(p.gone, key)
 		}
 	}
@@ -219,7 +216,10 @@ func (p *Pipeline) confirmGone(ctx context.Context, s *survey) error {
 	missing := map[string]sink.Input{}
 	var keys []string
 	note := func(in sink.Input) {
-		if _, known := missing[in.Key]; !known && !there[in.Key] && !p.gone[in.Key] && s.facts.Listed.Contains(in.Partition.Time) {
+		if !s.facts.Listed.Contains(in.Partition.Time) || there.has(in.Key) || p.gone[in.Key] {
+			return
+		}
+		if _, known := missing[in.Key]; !known {
 			missing[in.Key], keys = in, append(keys, in.Key)
 		}
 	}
