@@ -1,7 +1,9 @@
 package shelf
 
 import (
+	"bufio"
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,7 +32,8 @@ const (
 )
 
 // Dir is a local directory of slices: <root>/<scope>/<address>.run. Files
-// appear whole, by renaming. Any number of processes may share it, each with
+// appear whole, with their name, and are never written to again: whoever has one open
+// reads what was in it, also when it is deleted or another takes its place. Any number of processes may share it, each with
 // the same budget; it and everything in it may be deleted at any time.
 //
 // What was not used for longest goes first when the files together take more
@@ -41,6 +44,7 @@ type Dir struct {
 	budget int64
 	log    *zap.Logger
 
+	writers  sync.Pool // of *bufio.Writer
 	sweeping sync.Mutex
 	mu       struct {
 		sync.Mutex
@@ -115,15 +119,14 @@ func read(name string, at slice.ID, set Settings) (found *slice.Slice, used time
 	if err != nil {
 		return nil, used, err
 	}
-	defer f.Close()
 	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("read %s: %w: it is no file", name, slice.ErrDamaged)
+	}
 	if err != nil {
-		return nil, used, err
+		return nil, used, errors.Join(err, f.Close())
 	}
-	if !info.Mode().IsRegular() {
-		return nil, used, fmt.Errorf("read %s: %w: it is no file", name, slice.ErrDamaged)
-	}
-	found, err = slice.ReadRest(f, info.Size(), at, set.TempDir, set.Memory)
+	found, err = slice.OpenRest(f, info.Size(), at, set.TempDir, set.Memory)
 	return found, info.ModTime(), err
 }
 
@@ -192,23 +195,61 @@ func (s *Scope) write(at slice.ID, built *slice.Slice) (size int64, err error) {
 	if err != nil || body.Size() > s.d.budget {
 		return 0, err
 	}
-	if err := os.MkdirAll(s.path, 0o700); err != nil {
+	if err = s.place(body, s.file(at)); errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(s.path, 0o700); err == nil {
+			err = s.place(body, s.file(at))
+		}
+	}
+	if err != nil {
 		return 0, err
+	}
+	return body.Size(), nil
+}
+
+// place makes a slice appear at a path: the file that its run is in, if it is in
+// one, else a copy. No sync: a file that a power cut tears has not the digests that
+// it should.
+func (s *Scope) place(body *slice.Rest, name string) error {
+	err := body.Link(name)
+	if errors.Is(err, fs.ErrExist) {
+		to := filepath.Join(s.path, begun+rand.Text())
+		if err = body.Link(to); err == nil {
+			return renamed(to, name)
+		}
+	}
+	if err == nil {
+		return nil
 	}
 	f, err := os.CreateTemp(s.path, begun+"*")
 	if err != nil {
-		return 0, err
+		return err
 	}
-	// No sync: a file that a power cut tears has not the digests that it should.
-	_, err = body.WriteTo(f)
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), s.file(at))
+	if err = errors.Join(s.d.copy(f, body), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
 	}
-	if err != nil {
-		return 0, errors.Join(err, os.Remove(f.Name()))
+	return renamed(f.Name(), name)
+}
+
+// copy writes a slice in large pieces, which cost a kernel less than those that its
+// run is in.
+func (d *Dir) copy(f *os.File, body *slice.Rest) error {
+	w, ok := d.writers.Get().(*bufio.Writer)
+	if !ok {
+		w = bufio.NewWriterSize(nil, 256<<10)
 	}
-	return body.Size(), nil
+	defer d.writers.Put(w)
+	defer w.Reset(nil)
+	w.Reset(f)
+	_, err := body.WriteTo(w)
+	return errors.Join(err, w.Flush())
+}
+
+// renamed gives a file its name, or removes it.
+func renamed(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return errors.Join(err, os.Remove(from))
+	}
+	return nil
 }
 
 // clear deletes the slices of the scope.

@@ -323,8 +323,7 @@ func TestSharedDirectory(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeReadStays: a process that cannot read a slice, for want of a
-// file or of room, does not delete it.
+// TestWhatCannotBeReadStays: what a process cannot read it does not delete.
 func TestWhatCannotBeReadStays(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	var n counted
@@ -332,19 +331,92 @@ func TestWhatCannotBeReadStays(t *testing.T) {
 	scope := NewDir(t.TempDir(), 1<<20, zap.New(core)).Scope("p")
 	s, at := made(t, 1, 1000)
 	scope.store(at, s, set)
-	poor := set
-	poor.TempDir, poor.Memory = filepath.Join(t.TempDir(), "gone"), spool.NewBudget(0)
+	name, aside := scope.file(at), filepath.Join(t.TempDir(), "aside")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	for range 2 {
+		must(os.Rename(name, aside))
+		must(os.Symlink(name, name)) // which cannot be opened
 		for range 3 {
-			if scope.load(at, poor) != nil {
-				t.Fatal("loaded without room")
+			if scope.load(at, set) != nil {
+				t.Fatal("loaded from nowhere")
 			}
 		}
+		must(os.Rename(name, name+"~")) // it is there
+		must(os.Rename(aside, name))
 		if got := scope.load(at, set); got == nil || !sameRun(t, got, s) {
 			t.Fatalf("gone: %v", n.n)
 		}
 	}
 	if n.got("directory failed") != 6 || n.got("directory hit") != 2 || logs.Len() != 2 {
 		t.Errorf("%v, said %d times", n.n, logs.Len())
+	}
+}
+
+// spilled is a slice as made makes it, built where no memory is left.
+func spilled(t testing.TB, n, size int, set Settings) (*slice.Slice, slice.ID) {
+	t.Helper()
+	s, at := made(t, n, size)
+	body, err := s.AtRest(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := slice.ReadRest(body, body.Size(), at, set.TempDir, spool.NewBudget(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return again, at
+}
+
+// TestWhatIsInAFileIsNotCopied: a slice whose run is in a file has that file kept,
+// also in place of one that was there, and one that memory has no room for is read
+// where it lies, whatever becomes of its name.
+func TestWhatIsInAFileIsNotCopied(t *testing.T) {
+	var n counted
+	set := n.settings(t)
+	set.Memory = spool.NewBudget(0)
+	root := t.TempDir()
+	set.TempDir = root
+	scope := NewDir(root, 1<<20, zap.NewNop()).Scope("p")
+	want, at := made(t, 1, 1<<16)
+	body, err := want.AtRest(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytesAtRest, err := io.ReadAll(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open []*slice.Slice
+	for range 3 {
+		s, _ := spilled(t, 1, 1<<16, set)
+		scope.store(at, s, set)
+		scope.store(at, s, set) // its file has a name already: a copy
+		got, err := os.ReadFile(scope.file(at))
+		if err != nil || !bytes.Equal(got, bytesAtRest) {
+			t.Fatalf("%d bytes in the file, want %d, %v", len(got), len(bytesAtRest), err)
+		}
+		loaded := scope.load(at, set)
+		if loaded == nil || loaded.Run.InMemory() != 0 {
+			t.Fatal("not loaded from the file")
+		}
+		open = append(open, s, loaded)
+	}
+	files, err := os.ReadDir(scope.path)
+	if err != nil || len(files) != 1 {
+		t.Errorf("%v, %v", files, err)
+	}
+	scope.clear()
+	for _, s := range open {
+		if !sameRun(t, s, want) {
+			t.Error("a slice changed")
+		}
+	}
+	if n.got("directory stored") != 6 || n.got("directory hit") != 3 || len(n.n) != 2 {
+		t.Errorf("%v", n.n)
 	}
 }

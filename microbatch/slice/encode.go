@@ -120,7 +120,12 @@ func decode(in *source, size int64, dir string, memory *spool.Budget) (d decoded
 
 // spool reads the last want bytes.
 func (s *source) spool(want int64, dir string, memory *spool.Budget) (*spool.Data, error) {
+	if s.file != nil && memory != nil && memory.Left() < want {
+		return s.open(want, memory)
+	}
 	out := spool.New(dir, memory)
+	lead := int(s.at)
+	out.Lead(func() int { return lead })
 	got, err := out.Fill(s, want+1)
 	data, wrong := out.Seal()
 	switch {
@@ -134,6 +139,21 @@ func (s *source) spool(want int64, dir string, memory *spool.Budget) (*spool.Dat
 		return nil, err
 	}
 	return data, nil
+}
+
+// open is spool of bytes that stay where they are: in a file, which has them to its
+// end.
+func (s *source) open(want int64, memory *spool.Budget) (*spool.Data, error) {
+	info, err := s.file.Stat()
+	if err != nil {
+		return nil, &spoolError{err}
+	}
+	if got := info.Size() - s.at; got != want {
+		return nil, fmt.Errorf("a run of %d bytes, want %d", got, want)
+	}
+	f := s.file
+	s.file = nil
+	return spool.Open(f, s.at, want, memory), nil
 }
 
 // check reads a run in a spool.

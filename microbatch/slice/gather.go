@@ -21,6 +21,7 @@ type gatherer struct {
 	table   *table.Table
 	lifter  *index.Lifter
 	spilled []spilled // levels never rise
+	lead    func() int
 	done    bool
 }
 
@@ -49,7 +50,7 @@ func (b *gatherer) add(batch *column.Batch, first int64) (index.Stats, error) {
 	if err != nil || b.slicer.TableBytes <= 0 || b.table.Bytes() <= b.slicer.TableBytes {
 		return stats, err
 	}
-	run, err := b.slicer.write(func(s *spool.Spool) error {
+	run, err := b.slicer.write(nil, func(s *spool.Spool) error {
 		_, err := b.table.WriteRun(s, table.Options{})
 		return err
 	})
@@ -78,7 +79,7 @@ func (b *gatherer) compact() error {
 		if from < 0 || b.spilled[from].level != b.spilled[len(b.spilled)-1].level {
 			return nil
 		}
-		merged, err := b.merge(b.spilled[from:])
+		merged, err := b.merge(nil, b.spilled[from:])
 		if err != nil {
 			return fmt.Errorf("merge spilled runs: %w", err)
 		}
@@ -91,7 +92,7 @@ func (b *gatherer) compact() error {
 }
 
 // merge makes one run of several, and of what the cursors yield.
-func (b *gatherer) merge(runs []spilled, cursors ...table.Cursor) (*spool.Data, error) {
+func (b *gatherer) merge(lead func() int, runs []spilled, cursors ...table.Cursor) (*spool.Data, error) {
 	for _, s := range runs {
 		run, err := table.Open(s.data, s.data.Size(), b.shape)
 		if err != nil {
@@ -99,19 +100,19 @@ func (b *gatherer) merge(runs []spilled, cursors ...table.Cursor) (*spool.Data, 
 		}
 		cursors = append(cursors, run.Cursor())
 	}
-	return b.slicer.write(func(out *spool.Spool) error {
+	return b.slicer.write(lead, func(out *spool.Spool) error {
 		_, err := table.MergeRuns(out, b.shape, table.Options{}, cursors...)
 		return err
 	})
 }
 
-// finish returns the run of all records.
+// finish returns the run of all records, with the room before it that lead says.
 func (b *gatherer) finish() (run *spool.Data, err error) {
 	defer b.drop()
 	if len(b.spilled) > 0 {
-		run, err = b.merge(b.spilled, b.table.Cursor())
+		run, err = b.merge(b.lead, b.spilled, b.table.Cursor())
 	} else {
-		run, err = b.slicer.write(func(s *spool.Spool) error {
+		run, err = b.slicer.write(b.lead, func(s *spool.Spool) error {
 			_, err := b.table.WriteRun(s, table.Options{})
 			return err
 		})
@@ -136,9 +137,11 @@ func (b *gatherer) drop() {
 	b.spilled = nil
 }
 
-// write seals what do has written into a new spool.
-func (s *Builder) write(do func(*spool.Spool) error) (*spool.Data, error) {
+// write seals what do has written into a new spool, of which lead says how much
+// room a file is to have before it; nil is none.
+func (s *Builder) write(lead func() int, do func(*spool.Spool) error) (*spool.Data, error) {
 	out := spool.New(s.Dir, s.Memory)
+	out.Lead(lead)
 	if err := do(out); err != nil {
 		out.Abort()
 		return nil, err

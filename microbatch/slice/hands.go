@@ -143,7 +143,7 @@ type gathering struct {
 
 func (s *Builder) gathering(slice *Slice, b *gatherer, objects []partition.Object) *gathering {
 	g := &gathering{s: s, slice: slice}
-	g.mu.gatherer = b
+	g.mu.gatherer, b.lead = b, slice.lead // all that its head says is known when the run is written
 	g.rejects.of = make([][]Reject, len(objects))
 	g.rejects.full = len(objects)
 	slice.Objects = make([]ReadObject, len(objects))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/deltad/deltad/microbatch/column"
@@ -77,6 +78,22 @@ func (s *Slice) AtRest(at ID) (*Rest, error) {
 	return &Rest{io.NewSectionReader(joined{b, s.Run}, 0, int64(len(b))+s.Run.Size()), b, s.Run}, nil
 }
 
+// Link makes the slice appear at the path of a file that does not exist, where
+// its run is in a file already that can be had there: as WriteTo would write it,
+// but nothing is written a second time. Else it is spool.ErrNoFile, or the error
+// of the system.
+func (r *Rest) Link(path string) error { return r.run.Link(r.head, path) }
+
+// lead is how many bytes stand before the run of the slice at rest, 0 if that is
+// not to be known.
+func (s *Slice) lead() int {
+	var head bytes.Buffer
+	if err := s.encodeHead(&head); err != nil {
+		return 0 // whoever stores it is told
+	}
+	return restHead + head.Len()
+}
+
 // restSum stands for a head and a run.
 func restSum(head []byte, run table.Summary) []byte {
 	sum := sha256.New()
@@ -124,7 +141,22 @@ func (r *Rest) WriteTo(w io.Writer) (int64, error) {
 // error of r or of the spool is neither. Nothing of r is believed before all
 // of it was read and verified.
 func ReadRest(r io.Reader, size int64, at ID, dir string, memory *spool.Budget) (*Slice, error) {
-	in := &source{r: r}
+	return readRest(&source{r: r}, size, at, dir, memory)
+}
+
+// OpenRest is ReadRest of a file that is only ever replaced as a whole, or
+// deleted: where there is no room for the run in memory it is not copied, but read
+// where it lies. The file is closed, at once or with the run.
+func OpenRest(f *os.File, size int64, at ID, dir string, memory *spool.Budget) (*Slice, error) {
+	in := &source{r: f, file: f}
+	s, err := readRest(in, size, at, dir, memory)
+	if in.file != nil {
+		err = errors.Join(err, in.file.Close())
+	}
+	return s, err
+}
+
+func readRest(in *source, size int64, at ID, dir string, memory *spool.Budget) (*Slice, error) {
 	var fixed [restHead]byte
 	if size < int64(restHead) {
 		return nil, fmt.Errorf("%w: %d bytes", ErrDamaged, size)
@@ -148,12 +180,15 @@ func ReadRest(r io.Reader, size int64, at ID, dir string, memory *spool.Budget) 
 
 // source remembers whether reading failed.
 type source struct {
-	r   io.Reader
-	err error
+	r    io.Reader
+	at   int64    // how much was read
+	file *os.File // that r is, unless a run has it
+	err  error
 }
 
 func (s *source) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
+	s.at += int64(n)
 	if err != nil && !errors.Is(err, io.EOF) {
 		s.err = err
 	}

@@ -5,19 +5,21 @@
 // Invariants:
 //
 //  1. The bytes of all spools in memory together stay within the Budget, but
-//     for what a Write that is going on holds.
-//  2. A temporary file has no name: it is removed as soon as it is open, so
-//     that no crash leaves it behind. Its space is given back when the Data is
-//     closed or collected.
-//  3. Data is immutable and safe for concurrent reads.
+//     for what a Write that is going on holds, a piece of the file for each spool
+//     that writes one, and what 4 says.
+//  2. A temporary file has no name, so that no crash leaves it behind. Its space
+//     is given back when the Data is closed or collected. A name that Link gives
+//     it later is another's.
+//  3. Data is immutable and safe for concurrent reads. What has a name is so as
+//     long as nobody writes to it in place.
+//  4. A full disk fails a spool last: first what nobody uses any more is collected,
+//     then others make room, see Budget.OnFull, then the bytes stay in memory,
+//     beyond the budget by no more than the budget.
 package spool
 
 import (
 	"errors"
-	"fmt"
 	"io"
-	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -26,25 +28,34 @@ import (
 // Budget is the memory that spools may hold together. A nil Budget allows
 // everything.
 type Budget struct {
+	all    int64
 	left   atomic.Int64
 	onDisk atomic.Int64
+	idle   sync.Pool // of *[batch]byte
+	full   struct {
+		sync.Mutex
+		makeRoom func() bool
+	}
 }
 
 // NewBudget returns a budget of bytes.
 func NewBudget(bytes int64) *Budget {
-	b := &Budget{}
+	b := &Budget{all: bytes}
 	b.left.Store(bytes)
 	return b
 }
 
 // take reserves n bytes if there are as many.
-func (b *Budget) take(n int64) bool {
+func (b *Budget) take(n int64) bool { return b.takeAbove(0, n) }
+
+// takeAbove reserves n bytes if no less than so many are left then.
+func (b *Budget) takeAbove(least, n int64) bool {
 	if b == nil {
 		return true
 	}
 	for {
 		left := b.left.Load()
-		if left < n {
+		if left-n < least {
 			return false
 		}
 		if b.left.CompareAndSwap(left, left-n) {
@@ -62,7 +73,8 @@ func (b *Budget) give(n int64) {
 // Left is how many bytes may still be held in memory.
 func (b *Budget) Left() int64 { return b.left.Load() }
 
-// OnDisk is how many bytes live in temporary files.
+// OnDisk is how many bytes live in files: temporary ones, and those that Open was
+// given.
 func (b *Budget) OnDisk() int64 { return b.onDisk.Load() }
 
 // Spool takes bytes in order. It is for one goroutine.
@@ -73,9 +85,12 @@ type Spool struct {
 	taken  int64
 	mem    [][]byte
 	held   int64 // what mem takes
-	file   *os.File
+	file   *paper
+	lead   func() int // nil: none
 	size   int64
+	disk   error // why there is no file although memory was short
 	err    error
+	create func(dir string) (file, error)
 }
 
 const (
@@ -91,13 +106,22 @@ const (
 
 // New returns an empty spool whose temporary file, if it needs one, is made in
 // dir (empty: the system's). It does no I/O.
-func New(dir string, budget *Budget) *Spool { return &Spool{dir: dir, budget: budget} }
+func New(dir string, budget *Budget) *Spool {
+	return &Spool{dir: dir, budget: budget, create: nameless}
+}
 
 // NewSmall is New for bytes that are soon done with: no more than most of them
 // are held in memory, whatever the budget has left.
 func NewSmall(dir string, budget *Budget, most int) *Spool {
-	return &Spool{dir: dir, budget: budget, most: most}
+	s := New(dir, budget)
+	s.most = most
+	return s
 }
+
+// Lead has as many bytes left free at the beginning of a file, if there is to be
+// one, as the function says then: for the head of Data.Link. It must be called
+// before anything is written.
+func (s *Spool) Lead(n func() int) { s.lead = n }
 
 // Write implements io.Writer. After an error the spool stays failed.
 func (s *Spool) Write(b []byte) (int, error) {
@@ -105,18 +129,22 @@ func (s *Spool) Write(b []byte) (int, error) {
 		return 0, s.err
 	}
 	if s.file == nil && !s.room(len(b)) {
-		if s.err = s.toFile(); s.err != nil {
+		if s.err = s.toFile(len(b)); s.err != nil {
 			return 0, s.err
 		}
 	}
-	if s.file == nil {
-		s.keep(b)
-		return len(b), nil
+	n := 0
+	if s.file != nil {
+		var err error
+		n, err = s.file.write(b)
+		s.size += int64(n)
+		if err != nil {
+			s.err = s.stay(err, len(b)-n)
+		}
 	}
-	n, err := s.file.Write(b)
-	s.size += int64(n)
-	if err != nil {
-		s.err = fmt.Errorf("write temporary file: %w", err)
+	if s.file == nil && s.err == nil {
+		s.keep(b[n:])
+		n = len(b)
 	}
 	return n, s.err
 }
@@ -209,7 +237,7 @@ func (s *Spool) Grow(n int) {
 
 // room reserves memory for n more bytes.
 func (s *Spool) room(n int) bool {
-	if s.most > 0 && s.size+int64(n) > int64(s.most) {
+	if s.most > 0 && s.size+int64(n) > int64(s.most) && s.disk == nil {
 		return false
 	}
 	need := s.held + s.takes(n) - s.taken
@@ -217,7 +245,11 @@ func (s *Spool) room(n int) bool {
 		return true
 	}
 	need = (need + chunk - 1) / chunk * chunk
-	if !s.budget.take(need) {
+	least := int64(0)
+	if s.disk != nil && s.budget != nil {
+		least = -s.budget.all
+	}
+	if !s.budget.takeAbove(least, need) {
 		return false
 	}
 	s.taken += need
@@ -241,31 +273,11 @@ func (s *Spool) takes(n int) int64 {
 	return chunk
 }
 
-// toFile moves what is in memory to a file without a name.
-func (s *Spool) toFile() error {
-	f, err := os.CreateTemp(s.dir, "deltad-*")
-	if err != nil {
-		return fmt.Errorf("make temporary file: %w", err)
-	}
-	if err := os.Remove(f.Name()); err != nil { // invariant 2
-		return errors.Join(fmt.Errorf("unlink temporary file: %w", err), f.Close())
-	}
-	for _, b := range s.mem {
-		if _, err := f.Write(b); err != nil {
-			return errors.Join(fmt.Errorf("write temporary file: %w", err), f.Close())
-		}
-	}
-	s.file, s.mem, s.held = f, nil, 0
-	s.budget.give(s.taken)
-	s.taken = 0
-	return nil
-}
-
 // Abort gives everything back; the spool must not be used again.
 func (s *Spool) Abort() {
 	s.budget.give(s.taken)
 	if s.file != nil {
-		_ = s.file.Close() // it has no name: closing is removing
+		s.file.drop()
 	}
 	s.mem, s.file, s.taken, s.err = nil, nil, 0, errors.New("spool was aborted")
 }
@@ -273,6 +285,11 @@ func (s *Spool) Abort() {
 // Seal ends the writing and returns the bytes; the spool must not be used
 // again.
 func (s *Spool) Seal() (*Data, error) {
+	if s.err == nil && s.file != nil {
+		if err := s.file.flush(); err != nil {
+			s.err = s.stay(err, 0)
+		}
+	}
 	if s.err != nil {
 		err := s.err
 		s.Abort()
@@ -280,132 +297,17 @@ func (s *Spool) Seal() (*Data, error) {
 	}
 	s.budget.give(s.taken - s.held)
 	s.taken = s.held
-	held := &holding{budget: s.budget, taken: s.taken, file: s.file, size: s.size}
-	if s.file != nil && s.budget != nil {
-		s.budget.onDisk.Add(s.size)
+	d := &Data{mem: s.mem, starts: make([]int64, len(s.mem)), size: s.size}
+	if s.file != nil {
+		d.file, d.lead = s.file.file, s.file.lead
+		s.file.rest()
 	}
-	d := &Data{mem: s.mem, starts: make([]int64, len(s.mem)), file: s.file, size: s.size, held: held}
 	at := int64(0)
 	for i, b := range s.mem {
 		d.starts[i] = at
 		at += int64(len(b))
 	}
-	// Slices are shared by a cache and by runs; whoever lets go last would have
-	// to count. The collector does.
-	d.cleanup = runtime.AddCleanup(d, (*holding).release, held)
+	d.hold(s.budget, s.taken)
 	s.mem, s.file, s.taken, s.err = nil, nil, 0, errors.New("spool was sealed")
 	return d, nil
-}
-
-// holding is what a Data has of the machine.
-type holding struct {
-	once   sync.Once
-	budget *Budget
-	taken  int64
-	file   *os.File
-	size   int64
-}
-
-func (h *holding) release() {
-	h.once.Do(func() {
-		h.budget.give(h.taken)
-		if h.file != nil {
-			_ = h.file.Close() // it has no name: closing is removing
-			if h.budget != nil {
-				h.budget.onDisk.Add(-h.size)
-			}
-		}
-	})
-}
-
-// Data is what was written.
-type Data struct {
-	mem     [][]byte
-	starts  []int64 // where each begins
-	file    *os.File
-	size    int64
-	held    *holding
-	cleanup runtime.Cleanup
-}
-
-// Size is the number of bytes.
-func (d *Data) Size() int64 { return d.size }
-
-// Section reads the bytes from the first to the last.
-func (d *Data) Section() *io.SectionReader { return io.NewSectionReader(d, 0, d.size) }
-
-// InMemory is the number of bytes held in memory: all or none.
-func (d *Data) InMemory() int64 {
-	if d.file != nil {
-		return 0
-	}
-	return d.size
-}
-
-// ReadAt implements io.ReaderAt.
-func (d *Data) ReadAt(p []byte, off int64) (int, error) {
-	if d.file != nil {
-		n, err := d.file.ReadAt(p, off)
-		runtime.KeepAlive(d) // the file is closed when d is collected
-		return n, err
-	}
-	if off < 0 || off > d.size {
-		return 0, fmt.Errorf("read at %d of %d bytes: %w", off, d.size, io.ErrUnexpectedEOF)
-	}
-	n := 0
-	for i := d.piece(off); n < len(p) && i < len(d.mem); i++ {
-		n += copy(p[n:], d.mem[i][off+int64(n)-d.starts[i]:])
-	}
-	if n < len(p) {
-		return n, io.EOF
-	}
-	return n, nil
-}
-
-// piece is the number of the one that has the byte at off.
-func (d *Data) piece(off int64) int {
-	i, found := slices.BinarySearch(d.starts, off)
-	if !found {
-		i--
-	}
-	return max(i, 0)
-}
-
-// View returns the n bytes at off where they lie in memory in one piece, else
-// nil. They must not be changed, nor read after Close.
-func (d *Data) View(off, n int64) []byte {
-	if len(d.mem) == 0 || off < 0 || n < 0 || off > d.size-n {
-		return nil
-	}
-	i := d.piece(off)
-	from := off - d.starts[i]
-	if n > int64(len(d.mem[i]))-from {
-		return nil
-	}
-	return d.mem[i][from : from+n : from+n]
-}
-
-// WriteTo implements io.WriterTo: the bytes from the first to the last, without
-// a copy of those in memory.
-func (d *Data) WriteTo(w io.Writer) (written int64, err error) {
-	if d.file != nil {
-		return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{d.Section()}, make([]byte, copied))
-	}
-	for _, b := range d.mem {
-		n, err := w.Write(b)
-		if written += int64(n); err != nil {
-			return written, err
-		}
-	}
-	return written, nil
-}
-
-// copied is what WriteTo reads of a file at a time.
-const copied = 256 << 10
-
-// Close gives memory and file back at once. It must not be read after.
-func (d *Data) Close() {
-	d.cleanup.Stop()
-	d.held.release()
-	d.mem, d.starts, d.file = nil, nil, nil
 }
