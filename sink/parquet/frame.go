@@ -46,13 +46,13 @@ func (p *pager) compress(l *leaf, body []byte, levels int, encoding format.Encod
 
 // squeeze compresses the page, or takes the bytes that it was compressed to before.
 func (p *pager) squeeze(l *leaf, body []byte, encoding format.Encoding) {
-	if !p.frames.keeps(body, encoding) {
+	if !p.frames.keeps(l.path, len(l.chunk.index), body, encoding) {
 		l.labour = len(body)
 		p.packed = p.zstd.EncodeAll(body, p.packed[:0])
 		return
 	}
 	k := p.frames.key(body)
-	if packed, ok := p.frames.get(k); ok {
+	if packed, ok := p.frames.get(l.path, k); ok {
 		p.packed = append(p.packed[:0], packed...)
 		return
 	}

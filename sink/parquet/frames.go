@@ -15,6 +15,9 @@ import (
 // Two pages are taken for one if they are of one length, and 64 bits of a hash under a random seed, which no input can aim at, and a
 // checksum of 32 bits are the same: that others are, among the 10⁸ pairs of pages of two panes of 10⁴ pages, has a chance of 10⁻²¹.
 //
+// Keeping pages that never come again costs more than nothing. Of a column whose pages were looked for in vain, all but one in sixteen, only
+// some are kept and looked for from then on, until those show that pages come again.
+//
 // It may be used by many goroutines. A nil Frames keeps nothing.
 type Frames struct {
 	most int64
@@ -25,7 +28,29 @@ type Frames struct {
 		now, before map[frameKey][]byte
 		size        int64 // of what is in now
 		used        int64
+		columns     map[string]*luck
 	}
+}
+
+// luck is what became of the pages of a column.
+type luck struct {
+	asked, used int  // of these files
+	known       bool // there were pages of files before to compare these with
+	seldom      bool // few are kept and looked for
+}
+
+const (
+	// seldomEach is of how many pages in a row the first is kept where few come again.
+	seldomEach = 8
+	// seldomUsed is of how many pages one must come again for all to be kept.
+	seldomUsed = 16
+)
+
+func (l *luck) turn() {
+	if l.known {
+		l.seldom = l.used*seldomUsed < l.asked
+	}
+	l.known, l.asked, l.used = true, 0, 0
 }
 
 type frameKey struct {
@@ -37,7 +62,7 @@ type frameKey struct {
 // NewFrames returns Frames that hold at most so many bytes.
 func NewFrames(most int64) *Frames {
 	f := &Frames{most: most, seed: maphash.MakeSeed()}
-	f.mu.now = map[frameKey][]byte{}
+	f.mu.now, f.mu.columns = map[frameKey][]byte{}, map[string]*luck{}
 	return f
 }
 
@@ -49,6 +74,13 @@ func (f *Frames) Turn() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.now, f.mu.before, f.mu.size = map[frameKey][]byte{}, f.mu.now, 0
+	for path, l := range f.mu.columns {
+		if l.asked == 0 {
+			delete(f.mu.columns, path)
+			continue
+		}
+		l.turn()
+	}
 }
 
 // Forget lets all pages go.
@@ -70,10 +102,24 @@ func (f *Frames) Used() int64 {
 // framedLeast is the least page that is kept: below it compression costs too little.
 const framedLeast = 4 << 10
 
-// keeps says whether pages of an encoding are worth keeping: of numbers that are packed or by dictionary the compressor soon sees that
-// there is nothing to gain.
-func (f *Frames) keeps(body []byte, encoding format.Encoding) bool {
-	return f != nil && len(body) >= framedLeast && encoding != format.DeltaBinaryPacked && encoding != format.RLEDictionary
+// keeps says whether a page of an encoding, which has so many before it in its chunk, is worth keeping: of numbers that are packed or by
+// dictionary the compressor soon sees that there is nothing to gain, and see luck.
+func (f *Frames) keeps(column string, before int, body []byte, encoding format.Encoding) bool {
+	if f == nil || len(body) < framedLeast || encoding == format.DeltaBinaryPacked || encoding == format.RLEDictionary {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l, ok := f.mu.columns[column]
+	if !ok {
+		l = &luck{}
+		f.mu.columns[column] = l
+	}
+	if l.seldom && before%seldomEach > 0 {
+		return false
+	}
+	l.asked++
+	return true
 }
 
 // key is that of a page.
@@ -81,8 +127,8 @@ func (f *Frames) key(body []byte) frameKey {
 	return frameKey{maphash.Bytes(f.seed, body), crc32.ChecksumIEEE(body), len(body)}
 }
 
-// get returns the compressed bytes of a page, which nobody may change.
-func (f *Frames) get(k frameKey) ([]byte, bool) {
+// get returns the compressed bytes of a page of a column, which nobody may change.
+func (f *Frames) get(column string, k frameKey) ([]byte, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b, ok := f.mu.now[k]
@@ -93,6 +139,9 @@ func (f *Frames) get(k frameKey) ([]byte, bool) {
 	}
 	if ok {
 		f.mu.used++
+		if l := f.mu.columns[column]; l != nil {
+			l.used++
+		}
 	}
 	return b, ok
 }

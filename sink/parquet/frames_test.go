@@ -130,3 +130,44 @@ func TestFramesOfUnchangedTexts(t *testing.T) {
 		t.Errorf("%d pages were used again of files before the last", used)
 	}
 }
+
+// TestFramesOfPagesThatNeverComeAgain: of a column whose pages were looked for in vain few are kept, beside another of which all are, and
+// all again when they come again.
+func TestFramesOfPagesThatNeverComeAgain(t *testing.T) {
+	const pages, version = 2 * seldomEach, 3 // from this version on all is as before
+	frames := NewFrames(64 << 20)
+	none := func(int) int { return 0 }
+	for v := range version + 4 {
+		fields, b := catalogue(pages*pageRows, func(i int) int { return i * min(v, version) }, none)
+		frames.Turn()
+		before := frames.Used()
+		got := writeWith(t, fields, b, frames, 2)
+		if !bytes.Equal(got, writeWith(t, fields, b, nil, 1)) {
+			t.Fatalf("version %d: the files differ", v)
+		}
+		title, id := frames.mu.columns["title"], frames.mu.columns["id"]
+		want := pages
+		if v >= 2 && v <= version+1 {
+			want = pages / seldomEach
+		}
+		if title.asked != want {
+			t.Errorf("version %d: %d pages of titles were looked for, want %d", v, title.asked, want)
+		}
+		if id.asked != pages {
+			t.Errorf("version %d: %d pages of keys were looked for, want %d", v, id.asked, pages)
+		}
+		again := 0
+		switch {
+		case v > version && v < version+3:
+			again = pages / seldomEach // as many as were kept
+		case v == version+3:
+			again = pages
+		}
+		if title.used != again {
+			t.Errorf("version %d: %d pages of titles came again, want %d", v, title.used, again)
+		}
+		if used := frames.Used() - before; v > 0 && used < pages {
+			t.Errorf("version %d: %d pages came again", v, used)
+		}
+	}
+}
