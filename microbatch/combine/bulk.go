@@ -1,5 +1,11 @@
 package combine
 
+import (
+	"encoding/binary"
+	"math/bits"
+	"slices"
+)
+
 // Bulk is implemented by columns that write many accumulators faster than one
 // by one: the groups come in the order of their keys, which is no order in
 // memory. A loop over one column that first only reads something of each waits
@@ -16,6 +22,11 @@ func AppendAccs(c Column, dst []byte, ends []int, groups []uint32) ([]byte, []in
 	if b, ok := c.(Bulk); ok {
 		return b.AppendAccs(dst, ends, groups)
 	}
+	return appendEach(c, dst, ends, groups)
+}
+
+// appendEach is AppendAccs, one by one.
+func appendEach(c Column, dst []byte, ends []int, groups []uint32) ([]byte, []int) {
 	for _, g := range groups {
 		dst = c.AppendAcc(dst, g)
 		ends = append(ends, len(dst))
@@ -23,18 +34,43 @@ func AppendAccs(c Column, dst []byte, ends []int, groups []uint32) ([]byte, []in
 	return dst, ends
 }
 
+// roomFor makes room for so many bytes behind dst, which it returns as long as it
+// may become, and for n ends.
+func roomFor(dst []byte, size int, ends []int, n int) ([]byte, []int) {
+	dst = slices.Grow(dst, size)
+	return dst[:cap(dst)], slices.Grow(ends, n)
+}
+
 // AppendAccs implements Bulk.
 func (c *countColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte, []int) {
+	return appendCounts(dst, ends, c.n, groups)
+}
+
+// appendCounts appends the counts of groups as uvarints, of 0 nothing.
+func appendCounts(dst []byte, ends []int, counts []uint64, groups []uint32) ([]byte, []int) {
 	var touched uint64
 	for _, g := range groups {
-		touched ^= c.n[g]
+		touched ^= counts[g]
 	}
 	used(touched)
+	at := len(dst)
+	dst, ends = roomFor(dst, binary.MaxVarintLen64*len(groups), ends, len(groups))
 	for _, g := range groups {
-		dst = c.AppendAcc(dst, g)
-		ends = append(ends, len(dst))
+		if n := counts[g]; n > 0 {
+			at += putCount(dst[at:], n)
+		}
+		ends = append(ends, at)
 	}
-	return dst, ends
+	return dst[:at], ends
+}
+
+// putCount writes a uvarint to the front of b. Most are of one byte.
+func putCount(b []byte, n uint64) int {
+	if n < 0x80 {
+		b[0] = byte(n)
+		return 1
+	}
+	return binary.PutUvarint(b, n)
 }
 
 // AppendAccs implements Bulk.
@@ -44,11 +80,35 @@ func (c *wideColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte
 		touched ^= c.at[g].n
 	}
 	used(touched)
-	for _, g := range groups {
-		dst = c.AppendAcc(dst, g)
-		ends = append(ends, len(dst))
+	if len(c.high) > 0 {
+		return appendEach(c, dst, ends, groups)
 	}
-	return dst, ends
+	const room = binary.MaxVarintLen64 + 9
+	at := len(dst)
+	dst, ends = roomFor(dst, room*len(groups), ends, len(groups))
+	for _, g := range groups {
+		if s := c.at[g]; s.n > 0 {
+			at += putCount(dst[at:], s.n)
+			at += putSum(dst[at:], s.lo)
+		}
+		ends = append(ends, at)
+	}
+	return dst[:at], ends
+}
+
+// putSum writes to the front of b, which has room for nine bytes, what
+// int192.append writes of one word.
+func putSum(b []byte, x int64) int {
+	neg := uint64(x >> 63)
+	mag := (uint64(x) ^ neg) - neg
+	n := (bits.Len64(mag) + 7) / 8
+	_ = b[8]
+	b[0] = signPositive + byte(neg&(signNegative-signPositive))
+	if n == 0 {
+		b[0] = signZero
+	}
+	binary.BigEndian.PutUint64(b[1:], mag<<(64-8*n))
+	return 1 + n
 }
 
 // AppendAccs implements Bulk.
@@ -58,11 +118,22 @@ func (c *floatColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byt
 		touched ^= c.n[g] ^ uint64(c.win[g].long)
 	}
 	used(touched)
-	for _, g := range groups {
-		dst = c.AppendAcc(dst, g)
-		ends = append(ends, len(dst))
+	if len(c.spec) > 0 || len(c.long) > 0 {
+		return appendEach(c, dst, ends, groups)
 	}
-	return dst, ends
+	const room = binary.MaxVarintLen64 + 1 + roomOfWindow
+	at := len(dst)
+	dst, ends = roomFor(dst, room*len(groups), ends, len(groups))
+	for _, g := range groups {
+		if n := c.n[g]; n > 0 {
+			at += putCount(dst[at:], n)
+			size, flags := c.win[g].put(dst[at+1:])
+			dst[at] = flags
+			at += 1 + size
+		}
+		ends = append(ends, at)
+	}
+	return dst[:at], ends
 }
 
 // AppendAccs implements Bulk.
@@ -72,11 +143,21 @@ func (c *wordColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte
 		touched ^= uint64(c.at[g])
 	}
 	used(touched)
-	for _, g := range groups {
-		dst = c.AppendAcc(dst, g)
-		ends = append(ends, len(dst))
+	if !c.fn.out.IsFloat() {
+		return appendEach(c, dst, ends, groups)
 	}
-	return dst, ends
+	const size = 9
+	at := len(dst)
+	dst, ends = roomFor(dst, size*len(groups), ends, len(groups))
+	for _, g := range groups {
+		if x := c.at[g]; x != c.none || c.isLast(g) {
+			dst[at] = tagFloat
+			binary.BigEndian.PutUint64(dst[at+1:], uint64(x)^1<<63)
+			at += size
+		}
+		ends = append(ends, at)
+	}
+	return dst[:at], ends
 }
 
 // AppendAccs implements Bulk.
@@ -86,18 +167,14 @@ func (c *pairColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte
 		touched ^= c.at[g].lo
 	}
 	used(touched)
-	for _, g := range groups {
-		dst = c.AppendAcc(dst, g)
-		ends = append(ends, len(dst))
-	}
-	return dst, ends
+	return appendEach(c, dst, ends, groups)
 }
 
 // AppendAccs implements Bulk.
 func (c *rankedColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte, []int) {
 	c.touch(groups)
 	for _, g := range groups {
-		dst = c.AppendAcc(dst, g)
+		dst = append(dst, c.get(g)...)
 		ends = append(ends, len(dst))
 	}
 	return dst, ends
@@ -105,19 +182,11 @@ func (c *rankedColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]by
 
 // AppendAccs implements Bulk.
 func (c *newestColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte, []int) {
-	if c.winners.Len() > 0 {
-		c.touch(groups)
+	if c.winners.Len() == 0 {
+		return appendCounts(dst, ends, c.n, groups)
 	}
-	var touched uint64
-	for _, g := range groups {
-		touched ^= c.n[g]
-	}
-	used(touched)
-	for _, g := range groups {
-		dst = c.AppendAcc(dst, g)
-		ends = append(ends, len(dst))
-	}
-	return dst, ends
+	c.touch(groups)
+	return appendEach(c, dst, ends, groups)
 }
 
 // used is called with what is read only so that it is near: what nobody uses

@@ -305,18 +305,9 @@ func (c *wideColumn) AppendAcc(dst []byte, g uint32) []byte {
 	if len(c.high) > 0 {
 		return c.sum(g).append(dst)
 	}
-	// int192.append of one word.
-	mag, sign := uint64(s.lo), byte(signPositive)
-	switch {
-	case s.lo == 0:
-		return append(dst, signZero)
-	case s.lo < 0:
-		mag, sign = -mag, signNegative
-	}
-	n, at := (bits.Len64(mag)+7)/8, len(dst)
-	dst = append(dst, sign, 0, 0, 0, 0, 0, 0, 0, 0)
-	binary.BigEndian.PutUint64(dst[at+1:], mag<<(64-8*n))
-	return dst[:at+1+n]
+	at := len(dst)
+	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	return dst[:at+putSum(dst[at:], s.lo)]
 }
 
 func (c *wideColumn) Extract(g uint32, dst *column.Vector) error {

@@ -3,6 +3,7 @@ package combine
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 )
 
 // A window is an exact sum of doubles while their range is narrow: w is two's
@@ -182,37 +183,51 @@ func (s *windows) goLong(f *window) {
 	f.long, f.off = int32(len(s.long)), beyond
 }
 
+// roomOfWindow is what put writes at most.
+const roomOfWindow = 2 + 1 + 24
+
 // append writes a sum that is not long as appendMagnitude does, and returns its
 // flags.
 func (f *window) append(dst []byte) ([]byte, byte) {
+	at := len(dst)
+	dst = slices.Grow(dst, roomOfWindow)
+	size, flags := f.put(dst[at : at+roomOfWindow])
+	return dst[:at+size], flags
+}
+
+// put is append to the front of b, which has room for roomOfWindow. It hardly
+// branches: where a sum begins and ends varies from group to group.
+func (f *window) put(b []byte) (size int, flags byte) {
 	if f.zero() {
-		return dst, 0
+		return 0, 0
 	}
 	w, flags := f.w, byte(flagNonzero)
 	if s := f.sign(); s != 0 {
 		flags |= flagNegative
-		var b uint64
-		w[0], b = bits.Sub64(0, w[0], 0)
-		w[1], b = bits.Sub64(0, w[1], b)
-		w[2], _ = bits.Sub64(0, w[2], b)
+		var c uint64
+		w[0], c = bits.Sub64(0, w[0], 0)
+		w[1], c = bits.Sub64(0, w[1], c)
+		w[2], _ = bits.Sub64(0, w[2], c)
 	}
-	low, high := 0, 2
-	for w[low] == 0 {
-		low++
-	}
-	for w[high] == 0 {
-		high--
-	}
-	from := 8*low + bits.TrailingZeros64(w[low])/8
-	to := 8*high + (bits.Len64(w[high])+7)/8
-	var b [24]byte
-	binary.LittleEndian.PutUint64(b[:], w[0])
-	binary.LittleEndian.PutUint64(b[8:], w[1])
-	binary.LittleEndian.PutUint64(b[16:], w[2])
-	dst = binary.AppendUvarint(dst, uint64(8*int(f.off)+from))
-	dst = binary.AppendUvarint(dst, uint64(to-from))
-	return append(dst, b[from:to]...), flags
+	from, to := zeros(bits.TrailingZeros64(w[0]), bits.TrailingZeros64(w[1]), bits.TrailingZeros64(w[2])),
+		192-zeros(bits.LeadingZeros64(w[2]), bits.LeadingZeros64(w[1]), bits.LeadingZeros64(w[0]))
+	from, to = from/8, (to+7)/8
+	size = putCount(b, uint64(8*int(f.off)+from))
+	b[size] = byte(to - from) // a uvarint
+	size++
+	// The words without the bytes below from.
+	all, skip, shift := [6]uint64{w[0], w[1], w[2]}, from/8, 8*(from%8)
+	rest := all[skip : skip+4]
+	b = b[size : size+24]
+	binary.LittleEndian.PutUint64(b, rest[0]>>shift|rest[1]<<1<<(63-shift))
+	binary.LittleEndian.PutUint64(b[8:], rest[1]>>shift|rest[2]<<1<<(63-shift))
+	binary.LittleEndian.PutUint64(b[16:], rest[2]>>shift|rest[3]<<1<<(63-shift))
+	return size + to - from, flags
 }
+
+// zeros are the zeros at the front of three words, of which each has so many; of
+// all 64 the next word's follow.
+func zeros(a, b, c int) int { return a + b&-(a>>6) + c&-(a>>6&(b>>6)) }
 
 // magnitude copies the absolute value of g's sum into buf, which has longWords
 // words, or three where the sum is not long, and returns its words, trimmed,

@@ -2,6 +2,7 @@ package combine_test
 
 import (
 	"bytes"
+	"math"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -142,7 +143,16 @@ func oneByOne(rt *rapid.T, fn combine.Fn, typ column.Type) {
 		case typ.Kind == column.Bool:
 			arg.AppendBool(extreme > 0)
 		case typ.IsFloat():
-			arg.AppendFloat(rapid.Float64().Draw(rt, "double"))
+			x := rapid.Float64().Draw(rt, "double")
+			switch rapid.IntRange(0, 12).Draw(rt, "special") {
+			case 0:
+				x = math.NaN()
+			case 1:
+				x = math.Inf(int(extreme >> 63))
+			case 2:
+				x = math.Copysign(0, x)
+			}
+			arg.AppendFloat(x)
 		case typ.Kind == column.Decimal:
 			arg.AppendDecimal(column.Int128{Hi: extreme % 1e18, Lo: uint64(extreme)})
 		case typ.Kind == column.Timestamp:

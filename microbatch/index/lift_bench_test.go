@@ -92,15 +92,17 @@ func refill(dst, src *column.Batch, text []byte) []byte {
 // threadTime is the processor time of the thread.
 func threadTime(b *testing.B) int64 {
 	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_THREAD, &u); err != nil {
-		b.Fatal(err)
+	const ofThread = 3 // CLOCK_THREAD_CPUTIME_ID: other clocks go by ticks
+	var t syscall.Timespec
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, ofThread, uintptr(unsafe.Pointer(&t)), 0); errno != 0 {
+		b.Fatal(errno)
 	}
-	return u.Utime.Nano() + u.Stime.Nano()
+	return t.Nano()
 }
 
 // BenchmarkLift gathers the records of a partition into a table that was used
-// before and writes its run; each field is measured beside the key alone.
+// before and writes its run; each field is measured beside the key alone. What
+// it reports is the fastest round: others share the machine.
 func BenchmarkLift(b *testing.B) {
 	types := map[string]column.Type{
 		"updated_at": column.Of(column.Timestamp), "item_id": column.Of(column.Int64), "item": column.Of(column.String), "clicks": column.Of(column.Int32),
@@ -135,8 +137,9 @@ func BenchmarkLift(b *testing.B) {
 			text := make([]byte, 0, 1<<20)
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			taken, written := int64(0), int64(0)
+			taken, written := int64(math.MaxInt64), int64(math.MaxInt64)
 			for b.Loop() {
+				lifted := int64(0)
 				tab.Clear()
 				l, err := bound.NewLifter(tab, start)
 				if err != nil {
@@ -148,16 +151,16 @@ func BenchmarkLift(b *testing.B) {
 					if _, err := l.Add(scratch, 0); err != nil {
 						b.Fatal(err)
 					}
-					taken += threadTime(b) - before
+					lifted += threadTime(b) - before
 				}
 				before := threadTime(b)
 				if _, err := tab.WriteRun(io.Discard, table.Options{}); err != nil {
 					b.Fatal(err)
 				}
-				written += threadTime(b) - before
+				taken, written = min(taken, lifted), min(written, threadTime(b)-before)
 			}
-			b.ReportMetric(float64(taken)/float64(b.N)/liftRows, "cpu-ns/row")
-			b.ReportMetric(float64(written)/float64(b.N)/float64(tab.Len()), "cpu-ns/written")
+			b.ReportMetric(float64(taken)/liftRows, "cpu-ns/row")
+			b.ReportMetric(float64(written)/float64(tab.Len()), "cpu-ns/written")
 			b.ReportMetric(float64(tab.Len()), "keys")
 			b.ReportMetric(0, "ns/op")
 		})
