@@ -240,8 +240,10 @@ func (d *Dir) copy(f *os.File, body *slice.Rest) error {
 	defer d.writers.Put(w)
 	defer w.Reset(nil)
 	w.Reset(f)
-	_, err := body.WriteTo(w)
-	return errors.Join(err, w.Flush())
+	if _, err := body.WriteTo(w); err != nil {
+		return err
+	}
+	return w.Flush()
 }
 
 // renamed gives a file its name, or removes it.
@@ -276,14 +278,27 @@ type entry struct {
 	used time.Time
 }
 
-// sweep looks at what is there and deletes what has not been used for long,
-// until a tenth of the budget is free, or where the disk is full of what is
-// there.
+// sweep makes room, unless somebody is at it.
 func (d *Dir) sweep(full bool) {
-	if !d.sweeping.TryLock() {
-		return // somebody is at it
+	if d.sweeping.TryLock() {
+		defer d.sweeping.Unlock()
+		d.evict(full)
 	}
+}
+
+// MakeRoom deletes a tenth of what is there, for whoever else needs the disk, and
+// says whether there was anything. A slice that is in use has its space until it is
+// no more.
+func (d *Dir) MakeRoom() bool {
+	d.sweeping.Lock()
 	defer d.sweeping.Unlock()
+	return d.evict(true)
+}
+
+// evict looks at what is there and deletes what has not been used for long,
+// until a tenth of the budget is free, or where the disk is full of what is
+// there. It says whether anything was deleted; the caller holds sweeping.
+func (d *Dir) evict(full bool) (some bool) {
 	now := time.Now()
 	all := d.entries()
 	slices.SortFunc(all, func(a, b entry) int { return cmp.Or(a.used.Compare(b.used), strings.Compare(a.path, b.path)) })
@@ -303,11 +318,13 @@ func (d *Dir) sweep(full bool) {
 		}
 		if os.Remove(e.path) == nil {
 			used -= e.size
+			some = true
 		}
 	}
 	d.mu.Lock()
 	d.mu.used, d.mu.swept = used, now
 	d.mu.Unlock()
+	return some
 }
 
 // entries are the files of ours in all scopes. What cannot be listed is left

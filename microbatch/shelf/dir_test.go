@@ -420,3 +420,38 @@ func TestWhatIsInAFileIsNotCopied(t *testing.T) {
 		t.Errorf("%v", n.n)
 	}
 }
+
+// TestMakeRoom: what was not used for longest goes first, a tenth at a time, until
+// nothing is left.
+func TestMakeRoom(t *testing.T) {
+	var n counted
+	set := n.settings(t)
+	d := NewDir(t.TempDir(), 1<<20, zap.NewNop())
+	scope := d.Scope("p")
+	const all = 20
+	var at []slice.ID
+	for i := range all {
+		s, id := made(t, i, 4<<10)
+		scope.store(id, s, set)
+		used := time.Now().Add(time.Duration(i-all) * time.Minute)
+		if err := os.Chtimes(scope.file(id), used, used); err != nil {
+			t.Fatal(err)
+		}
+		at = append(at, id)
+	}
+	for gone := 0; gone < all; {
+		if !d.MakeRoom() {
+			t.Fatalf("no room where %d slices are left", all-gone)
+		}
+		was := gone
+		for gone < all && scope.load(at[gone], set) == nil {
+			gone++
+		}
+		if left := len(d.entries()); gone == was || gone > was+3 || left != all-gone {
+			t.Fatalf("%d slices are left, of which the oldest is %d; before it was %d", left, gone, was)
+		}
+	}
+	if d.MakeRoom() {
+		t.Error("room where nothing is left")
+	}
+}

@@ -175,6 +175,7 @@ func (a *App) openCache() error {
 		return fmt.Errorf("cache.dir: %w", err)
 	}
 	a.sliceDir = shelf.NewDir(filepath.Join(dir, "slices"), a.budget.shelf, a.Log)
+	a.budget.spools.OnFull(a.sliceDir.MakeRoom)
 	return nil
 }
 
