@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/big"
 	"runtime"
 	"slices"
 	"strconv"
@@ -67,6 +68,81 @@ func TestPlainWordsAreCopied(t *testing.T) {
 			}
 			if n == 0 && rapid.Bool().Draw(rt, "enough") {
 				return
+			}
+		}
+	})
+}
+
+func TestFixedDecimalsAreReadByWordsAsOneByOne(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		size := rapid.IntRange(1, 20).Draw(rt, "size")
+		b := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(rt, "page")
+		if size > 16 { // beyond 128 bits is an error
+			for i := range b {
+				b[i] = byte(int8(b[i]) >> 7)
+			}
+		}
+		lt := leafType{typ: column.DecimalOf(38, 2), conv: toDecimal}
+		src, err := newSource(&node{schemaElement: &schemaElement{phys: physFixed, length: int32(size)}}, lt, encPlain, b, nil, 1<<20, &work{})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		v := column.New(lt.typ)
+		var want []column.Int128
+		for at := 0; ; {
+			n := rapid.IntRange(0, 9).Draw(rt, "values")
+			err := src.appendTo(v, n)
+			if short := (len(b)-at)/size < n; short {
+				if err == nil {
+					rt.Fatalf("%d values of %d bytes in %d", n, size, len(b)-at)
+				}
+				return
+			}
+			for range n {
+				d, wrong := decimalOf(string(b[at : at+size]))
+				if wrong != nil {
+					if err == nil {
+						rt.Fatalf("%x is read: %v", b[at:at+size], wrong)
+					}
+					return
+				}
+				want, at = append(want, d), at+size
+			}
+			if err != nil || !slices.Equal(v.Decimals, want) || v.Len() != len(want) {
+				rt.Fatalf("%x is read as %v, which is %v (%v)", b[:at], v.Decimals, want, err)
+			}
+			if n == 0 && rapid.Bool().Draw(rt, "enough") {
+				return
+			}
+		}
+	})
+}
+
+func TestInt96IsReadValueByValue(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		b := rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(rt, "page")
+		lt := leafType{typ: column.Of(column.Timestamp), conv: fromInt96}
+		src, err := newSource(&node{schemaElement: &schemaElement{phys: physInt96}}, lt, encPlain, b, nil, 1<<20, &work{})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		v := column.New(lt.typ)
+		for range 5 {
+			n := rapid.IntRange(0, 9).Draw(rt, "values")
+			before := v.Len()
+			err := src.appendTo(v, n)
+			if short := len(b)/12-before < n; short != (err != nil) {
+				rt.Fatalf("%d values of %d bytes after %d: %v", n, len(b), before, err)
+			} else if short {
+				break
+			}
+		}
+		for i := range v.Len() {
+			day, nanos := int64(int32(binary.LittleEndian.Uint32(b[12*i+8:]))), big.NewInt(int64(binary.LittleEndian.Uint64(b[12*i:])))
+			want := nanos.Add(nanos, new(big.Int).Mul(big.NewInt(day-2440588), big.NewInt(86400e9)))
+			got := new(big.Int).Mul(big.NewInt(v.Ints[i]), big.NewInt(1e9))
+			if got.Add(got, big.NewInt(int64(v.Nanos[i]))); got.Cmp(want) != 0 || v.Nanos[i] < 0 || v.Nanos[i] >= 1e9 {
+				rt.Fatalf("%x is %d s and %d ns, which is not %s ns", b[12*i:12*i+12], v.Ints[i], v.Nanos[i], want)
 			}
 		}
 	})

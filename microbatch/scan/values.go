@@ -301,6 +301,9 @@ func (s *stringValues) appendTo(v *column.Vector, n int) error {
 		added(v, n)
 		return nil
 	}
+	if p, ok := s.raw.(*plainFixed); ok && (s.conv == fromInt96 || s.conv == toDecimal && p.size <= 16) {
+		return s.words(p, v, n)
+	}
 	in := fresh(&s.work.strings, n)
 	if err := s.raw.strings(in); err != nil {
 		return err
@@ -313,8 +316,6 @@ func (s *stringValues) appendTo(v *column.Vector, n int) error {
 				return &wrongValue{i, err}
 			}
 			v.AppendDecimal(d)
-		case fromInt96:
-			v.AppendTimestamp(instantOf(x))
 		case toHalf:
 			v.AppendFloat(float64(half(uint16(x[0]) | uint16(x[1])<<8)))
 		case toUUID:
@@ -324,40 +325,19 @@ func (s *stringValues) appendTo(v *column.Vector, n int) error {
 	return nil
 }
 
-// decimalOf reads big-endian two's complement of any length.
-func decimalOf(s string) (column.Int128, error) {
-	if len(s) == 0 {
-		return column.Int128{}, errors.New("decimal of no bytes")
+// words is appendTo of what plainFixed reads word by word.
+func (s *stringValues) words(p *plainFixed, v *column.Vector, n int) error {
+	var err error
+	if s.conv == fromInt96 {
+		err = p.instants(more(&v.Ints, n), more(&v.Nanos, n))
+	} else {
+		err = p.decimals(more(&v.Decimals, n))
 	}
-	fill := byte(int8(s[0]) >> 7)
-	for len(s) > 16 {
-		if s[0] != fill || (s[1]^fill)&0x80 != 0 {
-			return column.Int128{}, errors.New("decimal beyond 128 bits")
-		}
-		s = s[1:]
+	if err != nil {
+		return err
 	}
-	var b [16]byte
-	for i := range 16 - len(s) {
-		b[i] = fill
-	}
-	copy(b[16-len(s):], s)
-	return column.Int128{Hi: int64(binary.BigEndian.Uint64(b[:8])), Lo: binary.BigEndian.Uint64(b[8:])}, nil
-}
-
-// julianEpoch is the Julian day of 1970-01-01.
-const julianEpoch = 2440588
-
-// instantOf reads an INT96: nanoseconds of the day, then the Julian day. Both
-// parts are kept whole, so no year is too far.
-func instantOf(s string) (sec int64, nanos int32) {
-	b := []byte(s)
-	n := int64(binary.LittleEndian.Uint64(b))
-	day := int64(int32(binary.LittleEndian.Uint32(b[8:])))
-	whole, part := n/1e9, n%1e9
-	if part < 0 {
-		whole, part = whole-1, part+1e9
-	}
-	return (day-julianEpoch)*86400 + whole, int32(part)
+	added(v, n)
+	return nil
 }
 
 // half widens a float16.
