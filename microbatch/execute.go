@@ -249,14 +249,14 @@ func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Wi
 
 // sources are what the window of a plan is folded of.
 func (p *Pipeline) sources(bound *index.Bound, built slice.Window, over over, plan Plan) ([]window.Source, error) {
-	sources := make([]window.Source, len(built.Slices), len(built.Slices)+len(over.keys))
+	sources, ids := make([]window.Source, len(built.Slices), len(built.Slices)+len(over.keys)), p.ids.of(plan.slices())
 	for i, s := range built.Slices {
 		run, err := s.Open(bound.Shape())
 		if err != nil {
 			return nil, fmt.Errorf("%w: open slice of %s: %w", window.ErrUnreadable, text(s.Start), err)
 		}
-		in, id := plan.Inputs[i], slice.IDOf(plan.Inputs[i].Input)
-		sources[i] = window.Source{ID: string(id[:]), Start: s.Start, Run: run, All: !in.Read, Windowed: true, Read: in.Exact}
+		in := &plan.Inputs[i]
+		sources[i] = window.Source{ID: string(ids[i][:]), Start: s.Start, Run: run, All: !in.Read, Windowed: true, Read: in.Exact}
 	}
 	return append(sources, over.keys...), nil
 }

@@ -187,6 +187,8 @@ type Pipeline struct {
 	telling   []*slice.Slice // whose rejected rows the run in hand has written
 	garbage   collection
 	shelf     shelved
+	ids       naming // of slices in memory
+	places    naming // of slices on the shelf
 	seen      memory
 	bases     generations
 	gone      map[string]bool   // objects known to be gone while no listing has them
@@ -224,6 +226,8 @@ func New(set Settings) *Pipeline {
 		p.frames = parquet.NewFrames(frames)
 	}
 	p.newShelf()
+	recipe := p.builder.Recipe()
+	p.ids.name, p.places.name = slice.IDOf, func(in slice.Input) slice.ID { return slice.AddressOf(recipe, in) }
 	return p
 }
 

@@ -34,7 +34,7 @@ type shelved struct {
 	pane      []shelf.Entry
 	slices    int // of the last window, and those no object was read for
 	reused    int
-	addresses map[string]bool
+	addresses []slice.ID
 }
 
 // newShelf makes the pipeline's shelf and the cache over it.
@@ -94,9 +94,9 @@ func (p *Pipeline) expect(inputs []slice.Input) {
 	if p.shelf.Shelf == nil {
 		return
 	}
-	due := map[ObjectID]bool{}
-	for _, in := range inputs {
-		if p.cache.Get(slice.IDOf(in)) == nil {
+	due, ids := map[ObjectID]bool{}, p.ids.of(inputs)
+	for i, in := range inputs {
+		if p.cache.Get(ids[i]) == nil {
 			for _, o := range in.Objects {
 				due[idOf(o)] = false
 			}
@@ -130,13 +130,11 @@ func (p *Pipeline) expect(inputs []slice.Input) {
 // ripen notes the slices of a pane that is live now.
 func (p *Pipeline) ripen(plan Plan, r *Report) {
 	r.Slices, r.Reused = p.shelf.slices, p.shelf.reused
-	recipe := p.builder.Recipe()
-	p.shelf.pane, p.shelf.addresses = make([]shelf.Entry, 0, len(p.telling)), make(map[string]bool, len(p.telling))
+	p.shelf.pane = make([]shelf.Entry, len(p.telling))
+	p.shelf.addresses = p.places.of(plan.slices())[:len(p.telling)]
 	for i, s := range p.telling {
-		at := slice.AddressOf(recipe, plan.Inputs[i].Input)
 		// Those outside the coverage the pane itself keeps, see keepUnread.
-		p.shelf.pane = append(p.shelf.pane, shelf.Entry{At: at, Slice: s, Local: !plan.Coverage.Contains(plan.Inputs[i].Start)})
-		p.shelf.addresses[at.String()] = true
+		p.shelf.pane[i] = shelf.Entry{At: p.shelf.addresses[i], Slice: s, Local: !plan.Coverage.Contains(plan.Inputs[i].Start)}
 	}
 }
 
@@ -152,7 +150,13 @@ func (p *Pipeline) shelve(ctx context.Context) {
 
 // cachedRule says which cached slices the next runs can use.
 func (p *Pipeline) cachedRule() sink.CachedRule {
-	rule := sink.CachedRule{Recipe: p.builder.Recipe(), Live: p.shelf.addresses}
+	rule := sink.CachedRule{Recipe: p.builder.Recipe()}
+	if p.shelf.addresses != nil {
+		rule.Live = make(map[string]bool, len(p.shelf.addresses))
+		for _, at := range p.shelf.addresses {
+			rule.Live[at.String()] = true
+		}
+	}
 	if live := p.seen.live; live != nil && live.Coverage != nil {
 		rule.From = live.Coverage.From.Time
 	}
