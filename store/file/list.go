@@ -95,13 +95,16 @@ func (w *walk) dir(path, base string) error {
 	if err != nil {
 		return err
 	}
+	inside := strings.HasPrefix(base, w.o.Prefix)
 	for i := range es {
 		e := &es[i]
 		if err := w.ctx.Err(); err != nil {
 			return err
 		}
+		if behind := inside && w.n > 0; !behind && !w.inRange(e.key, e.dir) { // behind an entry that is wanted all are
+			continue
+		}
 		switch {
-		case !w.inRange(e.key, e.dir):
 		case !e.dir:
 			err = w.file(e)
 		case w.o.Delimiter == "/" && len(e.key) > len(w.o.Prefix):
