@@ -84,6 +84,8 @@ func (d *decoder) scalarValue(e entry, v reflect.Value, word string, depth int) 
 			rule += " or " + word
 		}
 		d.problem(n, e.path, rule, shown(n))
+	} else if word != "" && v.IsZero() {
+		d.problem(n, e.path, "must be positive or "+word, shown(n)) // nothing else may mean what the word does
 	}
 }
 

@@ -62,8 +62,12 @@ func (p *Pipeline) validateSource(ps *Problems, path string) time.Duration {
 	haveLayout := required(ps, path+".layout", s.Layout)
 	if s.Granularity < 0 {
 		notNegative(ps, path+".granularity", s.Granularity)
-	} else if validZone(ps, path+".time_zone", s.TimeZone) && haveLayout {
-		granule = p.validateLayout(ps, path)
+	} else if zone := validZone(ps, path+".time_zone", s.TimeZone); haveLayout {
+		known := *p
+		if !zone {
+			known.Source.TimeZone = "UTC" // what is wrong with the layout is so in any zone
+		}
+		granule = known.validateLayout(ps, path)
 	}
 	if required(ps, path+".format", s.Format) {
 		oneOf(ps, path+".format", s.Format, FormatParquet, FormatNDJSON, FormatCSV)
@@ -141,14 +145,15 @@ func (p *Pipeline) validateTrigger(ps *Problems, path string) {
 		ps.add(path+".time_zone", err.Error(), t.TimeZone)
 		zone = time.UTC
 	}
-	switch {
-	case t.Every != 0 && t.Cron != "":
+	if t.Every != 0 && t.Cron != "" {
 		ps.add(path, "must have every or cron, not both", "every "+FormatDuration(t.Every)+" and cron "+t.Cron)
-	case t.Cron != "":
+	}
+	if t.Cron != "" {
 		if _, err := ParseCron(t.Cron, zone); err != nil {
 			ps.add(path+".cron", err.Error(), t.Cron)
 		}
-	case t.Every < time.Second || t.Every%time.Second != 0:
+	}
+	if (t.Every != 0 || t.Cron == "") && (t.Every < time.Second || t.Every%time.Second != 0) {
 		ps.add(path+".every", "must be a whole number of seconds, at least 1s", FormatDuration(t.Every))
 	}
 	if t.Timeout <= 0 {

@@ -102,39 +102,29 @@ func (c *cli) lint() ([]finding, *configs.Config) {
 	var out []finding
 	cfg, err := configs.LoadValid(c.config, os.LookupEnv, c.fnNames())
 	var problems configs.Problems
-	switch {
-	case errors.As(err, &problems):
+	if errors.As(err, &problems) {
 		for _, p := range problems {
 			out = append(out, finding{"error", p.String()})
 		}
-		return out, nil
-	case err != nil:
+	} else if err != nil {
 		return append(out, finding{"error", c.named(err).Error()}), nil
 	}
-	usable := true
-	for _, p := range cfg.Pipelines {
-		if _, err := daemon.Compile(p, c.fns); err != nil {
-			usable = false
-			for _, e := range flatten(err) {
-				out = append(out, finding{"error", fmt.Sprintf("pipelines.%s.%v", p.Name, e)})
-			}
-		}
+	wrong := c.uncompiled(cfg, err)
+	for _, e := range wrong {
+		out = append(out, finding{"error", e.Error()})
+	}
+	if err != nil {
+		return out, nil
 	}
 	for _, w := range cfg.Warnings() {
 		out = append(out, finding{"warning", w.String()})
 	}
 	for _, p := range cfg.Pipelines {
-		layout, err := p.Layout()
-		if err == nil {
-			for _, w := range layout.Warnings() {
-				out = append(out, finding{"warning", fmt.Sprintf("pipelines.%s.source.layout: %s", p.Name, w)})
-			}
-		}
 		for _, line := range configs.Explain(p) {
 			out = append(out, finding{"info", fmt.Sprintf("pipelines.%s: %s", p.Name, line)})
 		}
 	}
-	if !usable {
+	if len(wrong) > 0 {
 		return out, nil
 	}
 	return out, cfg

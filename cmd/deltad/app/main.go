@@ -25,6 +25,8 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -175,14 +177,37 @@ func (c *cli) root() *cobra.Command {
 func (c *cli) load() (*configs.Config, error) {
 	cfg, err := configs.LoadValid(c.config, os.LookupEnv, c.fnNames())
 	if err != nil {
-		return nil, usage(c.named(err))
+		err = c.named(err)
 	}
-	for _, p := range cfg.Pipelines {
-		if _, err := daemon.Compile(p, c.fns); err != nil {
-			return nil, usage(err)
-		}
+	if wrong := errors.Join(append([]error{err}, c.uncompiled(cfg, err)...)...); wrong != nil {
+		return nil, usage(wrong)
 	}
 	return cfg, nil
+}
+
+// uncompiled are the problems of indexes that only compiling them shows, such
+// as those of expressions: of all pipelines but those in whose index problems
+// were found before, which may be their cause. cfg may be nil.
+func (c *cli) uncompiled(cfg *configs.Config, found error) (wrong []error) {
+	if cfg == nil {
+		return nil
+	}
+	var problems configs.Problems
+	errors.As(found, &problems)
+	for _, p := range cfg.Pipelines {
+		at := "pipelines." + p.Name + "."
+		if slices.ContainsFunc(problems, func(o configs.Problem) bool {
+			return strings.HasPrefix(o.Path+".", at+"index.") || strings.HasPrefix(at, o.Path+".")
+		}) {
+			continue
+		}
+		if _, err := daemon.Compile(p, c.fns); err != nil {
+			for _, e := range flatten(err) {
+				wrong = append(wrong, fmt.Errorf("%s%w", at, e))
+			}
+		}
+	}
+	return wrong
 }
 
 // named says how to name a configuration that is not where it was looked for.
