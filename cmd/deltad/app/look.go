@@ -50,7 +50,7 @@ func (c *cli) one(ctx context.Context, do func(a *daemon.App, p *daemon.Pipe) er
 
 func (c *cli) planCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "plan", Short: "what the next run would do; writes nothing", Args: cobra.NoArgs,
+		Use: "plan", Short: "what the next run would do, and of how much; writes nothing", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.each(cmd.Context(), func(_ *daemon.App, p *daemon.Pipe) error {
 				plan, err := p.Pipeline().Plan(cmd.Context(), time.Now())
@@ -63,25 +63,82 @@ func (c *cli) planCommand() *cobra.Command {
 	}
 }
 
-// planLine is a plan in JSON: what there is not yet is null.
+// planLine is a plan in JSON: what there is not yet is null, and of what there
+// may be several there is a list.
 type planLine struct {
 	Pipeline string `json:"pipeline"`
 	microbatch.Plan
 	// These stand before the plan's own.
-	Watermark *string          `json:"watermark"`
-	Previous  *string          `json:"previous_watermark"`
-	Progress  *string          `json:"progress"`
-	Coverage  *window.Coverage `json:"coverage"`
+	Watermark   *string          `json:"watermark"`
+	Previous    *string          `json:"previous_watermark"`
+	Progress    *string          `json:"progress"`
+	Coverage    *window.Coverage `json:"coverage"`
+	Inputs      []planInput      `json:"inputs"`
+	Skipped     []sink.Passed    `json:"skipped"`
+	Quarantined []sink.Passed    `json:"quarantined"`
+	Skips       []time.Time      `json:"skips"`
+	Vanished    []string         `json:"vanished"`
+	Cost        planCost         `json:"cost"`
+}
+
+// planInput is objects of one partition that the run is made of.
+type planInput struct {
+	Start   string       `json:"start"`
+	Objects []planObject `json:"objects"`
+	Read    bool         `json:"read,omitempty"`
+}
+
+// planObject has the names that a manifest's inputs have.
+type planObject struct {
+	Key       string `json:"key"`
+	Partition string `json:"partition"`
+	ETag      string `json:"etag"`
+	Bytes     int64  `json:"bytes"`
+}
+
+// planCost is what the run is made of. It reads less where slices are kept.
+type planCost struct {
+	Partitions int   `json:"partitions"`
+	Objects    int   `json:"objects"`
+	Bytes      int64 `json:"bytes"`
+}
+
+func costOf(plan microbatch.Plan) planCost {
+	c := planCost{Partitions: len(plan.Inputs)}
+	for _, in := range plan.Inputs {
+		c.Objects += len(in.Objects)
+		for _, o := range in.Objects {
+			c.Bytes += o.Size
+		}
+	}
+	return c
 }
 
 func planOf(pipeline string, plan microbatch.Plan) planLine {
 	l := planLine{
 		Pipeline: pipeline, Plan: plan, Watermark: whenOrNull(plan.Watermark), Previous: whenOrNull(plan.Previous), Progress: whenOrNull(plan.Progress),
+		Inputs: make([]planInput, 0, len(plan.Inputs)), Skipped: listed(plan.Skipped), Quarantined: listed(plan.Quarantined),
+		Skips: listed(plan.Skips), Vanished: listed(plan.Vanished), Cost: costOf(plan),
 	}
 	if !plan.Coverage.To.IsZero() {
 		l.Coverage = &plan.Coverage
 	}
+	for _, in := range plan.Inputs {
+		out := planInput{Start: when(in.Start), Objects: make([]planObject, 0, len(in.Objects)), Read: in.Read}
+		for _, o := range in.Objects {
+			out.Objects = append(out.Objects, planObject{Key: o.Key, Partition: when(o.Partition), ETag: o.ETag, Bytes: o.Size})
+		}
+		l.Inputs = append(l.Inputs, out)
+	}
 	return l
+}
+
+// listed makes nothing an empty list and not null.
+func listed[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
 }
 
 func (c *cli) planText(p *daemon.Pipe, plan microbatch.Plan) error {
@@ -89,15 +146,9 @@ func (c *cli) planText(p *daemon.Pipe, plan microbatch.Plan) error {
 	if plan.Kind == microbatch.Idle {
 		return nil
 	}
-	objects, bytes := 0, int64(0)
-	for _, in := range plan.Inputs {
-		objects += len(in.Objects)
-		for _, o := range in.Objects {
-			bytes += o.Size
-		}
-	}
+	cost := costOf(plan)
 	fmt.Fprintf(c.out, "  watermark %s, progress before %s\n  covers %s: %d partitions, %d objects, %d bytes\n",
-		when(plan.Watermark), when(plan.Previous), plan.Coverage.Range, len(plan.Inputs), objects, bytes)
+		when(plan.Watermark), when(plan.Previous), plan.Coverage.Range, cost.Partitions, cost.Objects, cost.Bytes)
 	fmt.Fprintf(c.out, "  skips %d partitions, leaves out %d objects, %d quarantined, %d inputs gone\n",
 		len(plan.Skips), len(plan.Skipped), len(plan.Quarantined), len(plan.Vanished))
 	for _, g := range plan.Coverage.Gaps {
