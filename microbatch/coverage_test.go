@@ -1,6 +1,7 @@
 package microbatch_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -101,6 +102,43 @@ func TestB7LateObjects(t *testing.T) {
 	b.restart()
 	if r := b.step("03:06", microbatch.WasIdle); r.Late != 0 {
 		t.Errorf("counted again after a restart: %d", r.Late)
+	}
+}
+
+// TestB7LateBeforeTheFirstCoverage: what was there when deltad began is history,
+// what comes there later is late.
+func TestB7LateBeforeTheFirstCoverage(t *testing.T) {
+	b := newBench(t, benchOptions{})
+	for _, clock := range []string{"00:40", "01:30", "03:01", "03:05"} {
+		b.put(clock, "a.ndjson", row("x", clock, 1, clock))
+	}
+	if r := b.step("03:05", microbatch.Advanced); r.Late != 0 {
+		t.Fatalf("history counts as %d late objects", r.Late)
+	}
+	b.restart()
+	b.put("01:00", "late.ndjson", row("z", "01:00", 9, "no partition was there"))
+	b.put("01:30", "late.ndjson", row("z", "01:30", 9, "beside what was there"))
+	for _, want := range []int64{2, 0} {
+		r := b.step("03:05", microbatch.WasIdle)
+		if named := strings.Contains(r.Why, "late.ndjson"); r.Late != want || named != (want > 0) {
+			t.Fatalf("%d late objects, want %d: %s", r.Late, want, r.Why)
+		}
+	}
+	b.put("03:06", "a.ndjson", row("x", "03:06", 1, "next"))
+	b.step("03:06", microbatch.Advanced)
+	late, err := b.state.LateObjects(t.Context(), "ads", 10)
+	if err != nil || len(late) != 2 {
+		t.Errorf("late objects in the state store: %v, %v", late, err)
+	}
+	if l := b.ledger(); l["01:00"] != "late" || l["01:30"] != "late" || l["00:40"] != "" {
+		t.Errorf("ledger %v", l)
+	}
+	b.restart()
+	b.put("00:50", "late.ndjson", row("z", "00:50", 9, "before all lines"))
+	for _, want := range []int64{1, 0} {
+		if r := b.step("03:06", microbatch.WasIdle); r.Late != want {
+			t.Errorf("after a restart: %d late objects, want %d", r.Late, want)
+		}
 	}
 }
 

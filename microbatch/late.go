@@ -45,11 +45,10 @@ func isMember(set string, o partition.Object) bool {
 
 // lateAmong returns the objects that came after every rule of coverage had
 // passed their partition: those that its ledger line lacks, and those of a
-// partition without a line that lies after begin, the start of the first
-// coverage of all (what was there before deltad began is history, not late).
-func lateAmong(outside []partition.Object, ledger []watermark.LedgerEntry, begin time.Time) []partition.Object {
-	lines := make(map[time.Time]watermark.LedgerEntry, len(ledger))
-	for _, e := range ledger {
+// partition without a line that the ledger would have if they had been there.
+func lateAmong(outside []partition.Object, ledger Ledger) []partition.Object {
+	lines := make(map[time.Time]watermark.LedgerEntry, len(ledger.Lines))
+	for _, e := range ledger.Lines {
 		lines[e.Partition] = e
 	}
 	var late []partition.Object
@@ -57,7 +56,7 @@ func lateAmong(outside []partition.Object, ledger []watermark.LedgerEntry, begin
 		line, known := lines[o.Partition]
 		switch {
 		case known && line.State == partition.NeverCovered.String(): // reported as such, whole
-		case known && isMember(line.Members, o), !known && !o.Partition.After(begin):
+		case known && isMember(line.Members, o), !known && !o.Partition.After(ledger.Begin):
 		default:
 			late = append(late, o)
 		}
@@ -74,6 +73,8 @@ type lateZone struct {
 	counted map[ObjectID]time.Time // with their partitions
 	found   []partition.Object     // not yet in the state store
 	missed  []partition.Object     // the same, of objects inside the coverage
+	begun   bool                   // the ledger has a publication
+	before  history                // until then: what the first one is to remember
 }
 
 // miss notes objects that came after their partition was settled, and returns
@@ -89,31 +90,33 @@ func (z *lateZone) miss(objects []partition.Object) []partition.Object {
 	return fresh
 }
 
-// look returns the late objects that no look found before. ledger reads the
-// lines of a range, begin the partition of the oldest line of all.
-func (z *lateZone) look(outside []partition.Object, ledger func(partition.Range) ([]watermark.LedgerEntry, error), begin func() (time.Time, error)) ([]partition.Object, error) {
+// look returns the late objects that no look found before, among those outside
+// the coverage of a listing that began at from. ledger reads a range.
+func (z *lateZone) look(outside []partition.Object, from time.Time, ledger func(partition.Range) (Ledger, error)) ([]partition.Object, error) {
 	outside = byPartition(outside)
 	changed, span := changedSince(z.seen, outside)
 	if len(changed) == 0 {
-		z.seen = outside
+		if z.seen = outside; z.begun {
+			return nil, nil
+		}
+		span = partition.Range{From: from, To: from} // only where the ledger begins
+	}
+	known, err := ledger(span)
+	if err != nil {
+		return nil, err
+	}
+	if z.begun = z.begun || !known.Begin.IsZero(); !z.begun {
+		z.seen, z.before = outside, history{outside, from}
 		return nil, nil
-	}
-	lines, err := ledger(span)
-	if err != nil {
-		return nil, err
-	}
-	since, err := begin()
-	if err != nil {
-		return nil, err
 	}
 	if z.lines == nil {
 		z.lines, z.counted = map[time.Time]watermark.LedgerEntry{}, map[ObjectID]time.Time{}
 	}
-	for _, l := range lines {
+	for _, l := range known.Lines {
 		z.lines[l.Partition] = l
 	}
 	var fresh []partition.Object
-	for _, o := range lateAmong(changed, lines, since) {
+	for _, o := range lateAmong(changed, known) {
 		if _, known := z.counted[idOf(o)]; !known {
 			z.counted[idOf(o)] = o.Partition
 			fresh = append(fresh, o)
@@ -197,7 +200,7 @@ func (z *lateZone) publish(ledger []watermark.LedgerEntry, run string) ([]waterm
 		line, ok := lines[o.Partition]
 		if !ok {
 			line = z.lines[o.Partition]
-			line.Partition, line.State, line.RunID = o.Partition, partition.Late.String(), run
+			line.Source, line.Partition, line.State, line.RunID = "", o.Partition, partition.Late.String(), run
 		}
 		line.Members += member(o)
 		line.Note = o.Key + " came late"
@@ -206,9 +209,10 @@ func (z *lateZone) publish(ledger []watermark.LedgerEntry, run string) ([]waterm
 	for _, line := range lines {
 		ledger = append(ledger, line)
 	}
+	ledger = append(ledger, z.before.lines(run)...)
 	slices.SortFunc(ledger, func(a, b watermark.LedgerEntry) int { return a.Partition.Compare(b.Partition) })
 	return late, ledger
 }
 
 // settle forgets what a publication has entered.
-func (z *lateZone) settle() { z.found, z.missed = nil, nil }
+func (z *lateZone) settle() { z.found, z.missed, z.before = nil, nil, history{} }

@@ -24,14 +24,14 @@ type memState struct {
 	expires  time.Time
 	row      watermark.Pipeline
 	runs     map[string]watermark.Run
-	ledger   map[time.Time]watermark.LedgerEntry
+	ledger   map[ledgerKey]watermark.LedgerEntry
 	intents  []watermark.Intent
 	requests []watermark.Request
 	writes   int // calls that changed something, leases apart
 }
 
 func newMemState() *memState {
-	return &memState{row: watermark.Pipeline{Name: "ads", Version: 1}, runs: map[string]watermark.Run{}, ledger: map[time.Time]watermark.LedgerEntry{}}
+	return &memState{row: watermark.Pipeline{Name: "ads", Version: 1}, runs: map[string]watermark.Run{}, ledger: map[ledgerKey]watermark.LedgerEntry{}}
 }
 
 func (s *memState) lock(ctx context.Context) (func(), error) {
@@ -136,7 +136,7 @@ func (s *memState) PublishRun(ctx context.Context, l watermark.Lease, p watermar
 			s.row.Version++
 		}
 		for _, e := range p.Ledger {
-			s.ledger[e.Partition] = e
+			s.ledger[ledgerKey{e.Source, e.Partition}] = e
 		}
 		for i := range s.intents {
 			if s.intents[i].ID == p.Intent {
@@ -213,7 +213,12 @@ func (s *memState) RunByID(ctx context.Context, id string) (watermark.Run, error
 	return r, nil
 }
 
-func (s *memState) LedgerRange(ctx context.Context, _, _ string, after, through time.Time, limit int) ([]watermark.LedgerEntry, error) {
+type ledgerKey struct {
+	source    string
+	partition time.Time
+}
+
+func (s *memState) LedgerRange(ctx context.Context, _, source string, after, through time.Time, limit int) ([]watermark.LedgerEntry, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return nil, err
@@ -221,7 +226,7 @@ func (s *memState) LedgerRange(ctx context.Context, _, _ string, after, through 
 	defer unlock()
 	var out []watermark.LedgerEntry
 	for _, e := range s.ledger {
-		if e.Partition.After(after) && (through.IsZero() || !e.Partition.After(through)) {
+		if e.Source == source && e.Partition.After(after) && (through.IsZero() || !e.Partition.After(through)) {
 			out = append(out, e)
 		}
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/store"
-	"github.com/deltad/deltad/watermark"
 )
 
 // ErrOtherConfig says that a pane was made with another configuration than the
@@ -195,8 +194,7 @@ func (p *Pipeline) Builder() slice.Builder { return p.builder }
 
 // Unnoted returns, of objects outside the coverage of a pane without a base,
 // those that came late and that no publication has entered into the ledger
-// yet. begin is the partition of the oldest line of all: what was there before
-// deltad began is history.
-func Unnoted(outside []partition.Object, ledger []watermark.LedgerEntry, begin time.Time) []partition.Object {
-	return lateAmong(outside, ledger, begin)
+// yet.
+func Unnoted(outside []partition.Object, ledger Ledger) []partition.Object {
+	return lateAmong(outside, ledger)
 }

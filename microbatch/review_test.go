@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/deltad/deltad/microbatch"
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/scan"
@@ -241,12 +244,26 @@ func TestQuarantinedPartitionsAreInTheLedger(t *testing.T) {
 
 // TestClashesAndLaggingPrefixesAreReported by name.
 func TestClashesAndLaggingPrefixesAreReported(t *testing.T) {
-	b := newBench(t, benchOptions{layout: "%Y/%-m/%d/%H/%M", prefixes: []string{"a", "b"}})
+	b := newBench(t, benchOptions{layout: "%Y/%-m/%d/%-H/%M", prefixes: []string{"a", "b"}})
 	b.putKey("a/2026/11/30/03/10/f.ndjson", row("x", "03:10", 1, "a"))
 	b.putKey("b/2026/11/30/02/10/f.ndjson", row("y", "02:11", 1, "b"))
 	r := b.step("03:10", microbatch.Advanced)
 	if len(r.Lagging) != 1 || r.Lagging[0] != "b" {
 		t.Errorf("lagging %v, want b, which is more than half a window behind", r.Lagging)
+	}
+	core, logged := observer.New(zap.WarnLevel)
+	b.set.Log = zap.New(core)
+	b.restart()
+	b.putKey("a/2026/11/30/3/11/f.ndjson", row("x", "03:10", 1, "a"))
+	b.putKey("a/2026/11/30/03/11/f.ndjson", row("x", "03:10", 1, "a"))
+	for _, outcome := range []microbatch.Outcome{microbatch.Advanced, microbatch.WasIdle} {
+		if r := b.step("03:11", outcome); len(r.Clashes) != 1 {
+			t.Fatalf("clashes %+v, want the one partition that is spelled in two ways", r.Clashes)
+		}
+	}
+	said := logged.FilterMessageSnippet("spelled in several ways").All()
+	if len(said) != 1 || fmt.Sprint(said[0].ContextMap()["spellings"]) != "[a/2026/11/30/03/11 a/2026/11/30/3/11]" {
+		t.Errorf("the log has %v, want both spellings, once", said)
 	}
 }
 

@@ -119,7 +119,7 @@ func (p *Pipeline) run(ctx context.Context, t term, row watermark.Pipeline, now 
 		r.Outcome = WasIdle
 		p.backoff.reset()
 		p.aheadOfClock(now, r)
-		return false, p.findLate(ctx, row, plan, r)
+		return false, p.findLate(ctx, row, plan, sv.facts.Listed.From, r)
 	case Held:
 		if plan.Promote && plan.Coverage.To.IsZero() {
 			// window.on_gap forbids the candidate, and maybe not the live base.
@@ -130,7 +130,7 @@ func (p *Pipeline) run(ctx context.Context, t term, row watermark.Pipeline, now 
 		if plan.Future {
 			r.Why = p.futureWhy(plan.Watermark, now)
 		}
-		return false, p.findLate(ctx, row, plan, r)
+		return false, p.findLate(ctx, row, plan, sv.facts.Listed.From, r)
 	case Advance, Refine:
 	}
 	sign := func() string { return plan.signature(p.set.ConfigHash) }
@@ -144,7 +144,7 @@ func (p *Pipeline) run(ctx context.Context, t term, row watermark.Pipeline, now 
 	if now := p.seen.head.Delta; planned == nil != (now == nil) || planned != nil && *planned != *now {
 		return true, nil // a predecessor's last change arrived meanwhile: the plan stands on another pane
 	}
-	if err := p.findLate(ctx, row, plan, r); err != nil {
+	if err := p.findLate(ctx, row, plan, sv.facts.Listed.From, r); err != nil {
 		return false, err
 	}
 	p.findMissed(now, plan, sv.facts.Settle, r)
@@ -179,6 +179,27 @@ func (p *Pipeline) describe(r *Report, sv survey, plan Plan) {
 	r.Newest, r.Prefixes, r.ListCalls, r.Quarantined = sv.facts.Newest, sv.listing.Prefixes, sv.calls, len(plan.Quarantined)
 	r.Why, r.Clashes = plan.Why, sv.listing.Clashes
 	r.Lagging = source.Lagging(sv.listing.Prefixes, p.set.Rule.Size/2)
+	p.tellClashes(r.Clashes)
+}
+
+// tellClashes reports partitions that are spelled in several ways: once, until
+// the listing has had none again.
+func (p *Pipeline) tellClashes(clashes []source.Clash) {
+	const about = "clashes of spellings"
+	if len(clashes) == 0 {
+		delete(p.told, about)
+		return
+	}
+	if p.told[about] {
+		return
+	}
+	if p.told == nil {
+		p.told = map[string]bool{}
+	}
+	p.told[about] = true
+	c := clashes[len(clashes)-1]
+	p.set.Log.Warn("a partition is spelled in several ways, all of which are read", zap.String("pipeline", p.set.Name),
+		zap.Time("partition", c.Partition), zap.Strings("spellings", c.Spellings), zap.Int("partitions", len(clashes)))
 }
 
 func (p *Pipeline) published(d done, plan Plan, r *Report) {
@@ -250,23 +271,20 @@ func (p *Pipeline) findMissed(now time.Time, plan Plan, settle time.Duration, r 
 
 // findLate looks for late objects among those outside the coverage. It asks
 // the ledger, so it waits until the state store agrees with CURRENT.
-func (p *Pipeline) findLate(ctx context.Context, row watermark.Pipeline, plan Plan, r *Report) error {
+func (p *Pipeline) findLate(ctx context.Context, row watermark.Pipeline, plan Plan, from time.Time, r *Report) error {
 	if !p.seen.reconciled && row.RunID != p.seen.head.RunID || plan.Coverage.To.IsZero() {
 		return nil
 	}
-	found, err := p.late.look(plan.Outside, func(span partition.Range) ([]watermark.LedgerEntry, error) {
-		return p.set.State.LedgerRange(ctx, p.set.Name, "", span.From, span.To, 1<<20)
-	}, func() (time.Time, error) {
-		oldest, err := p.set.State.LedgerRange(ctx, p.set.Name, "", time.Time{}, time.Time{}, 1)
-		if err != nil || len(oldest) == 0 {
-			return plan.Coverage.To, err
-		}
-		return oldest[0].Partition, nil
+	found, err := p.late.look(plan.Outside, from, func(span partition.Range) (Ledger, error) {
+		return ReadLedger(ctx, p.set.State, p.set.Name, span)
 	})
 	if err != nil {
 		return fmt.Errorf("look for late objects: %w", err)
 	}
 	r.Late += int64(len(found))
+	if len(found) > 0 {
+		r.Why += fmt.Sprintf("; %d came late, %s among them, when coverage had passed their partitions", len(found), found[0].Key)
+	}
 	for _, o := range found {
 		p.set.Log.Warn("late object outside the coverage", zap.String("pipeline", p.set.Name),
 			zap.Time("partition", o.Partition), zap.String("object", o.Key))
@@ -332,8 +350,11 @@ func (p *Pipeline) log(r Report) {
 		p.heldWhy = r.Why
 	}
 	fields := []zap.Field{
-		zap.String("pipeline", r.Pipeline), zap.String("outcome", string(r.Outcome)), zap.Time("watermark", r.Watermark),
+		zap.String("pipeline", r.Pipeline), zap.String("outcome", string(r.Outcome)),
 		zap.Int64("epoch", r.Epoch), zap.Duration("took", r.Duration), zap.String("why", r.Why),
+	}
+	if !r.Watermark.IsZero() {
+		fields = append(fields, zap.Time("watermark", r.Watermark))
 	}
 	switch r.Outcome {
 	case Advanced, Refined:

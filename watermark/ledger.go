@@ -2,9 +2,14 @@ package watermark
 
 import "time"
 
+// History is the Source and State of the lines of partitions that were there
+// before the first coverage of a pipeline, which are no part of what became of
+// the others: only a later object there is told by them.
+const History = "(history)"
+
 // LedgerEntry is what became of one partition.
 type LedgerEntry struct {
-	// Source is '' until a pipeline can have several.
+	// Source is '' until a pipeline can have several, or History.
 	Source    string
 	Partition time.Time
 	// Fingerprint is the partition's as last committed; '' if it never was.

@@ -138,7 +138,7 @@ type Ledger interface {
 	// no upper one.
 	LedgerRange(ctx context.Context, pipeline, source string, after, through time.Time, limit int) ([]LedgerEntry, error)
 	// LedgerCounts is the number of partitions in each state, over all
-	// sources.
+	// sources but History.
 	LedgerCounts(ctx context.Context, pipeline string) (map[string]int64, error)
 	// LateObjects are the newest found first, at most limit.
 	LateObjects(ctx context.Context, pipeline string, limit int) ([]LateObject, error)

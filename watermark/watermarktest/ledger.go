@@ -26,6 +26,7 @@ func ledgerEntries(t *testing.T, db Database) {
 		{Partition: at(1), State: "never_covered"},
 		{Partition: at(2), State: "covered", Fingerprint: "g2", RunID: earlier},
 		{Partition: at(2), State: "covered", Source: "clicks"},
+		{Partition: at(2), State: watermark.History, Source: watermark.History, Members: "aa"},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -47,6 +48,9 @@ func ledgerEntries(t *testing.T, db Database) {
 	}
 	if one, err := s.LedgerRange(ctx, pipe, "", time.Time{}, time.Time{}, 1); err != nil || len(one) != 1 || !one[0].Partition.Equal(at(1)) {
 		t.Fatalf("limited: %+v, %v", one, err)
+	}
+	if past, err := s.LedgerRange(ctx, pipe, watermark.History, time.Time{}, time.Time{}, 10); err != nil || len(past) != 1 || past[0].Members != "aa" {
+		t.Fatalf("history: %+v, %v", past, err)
 	}
 	counts, err := s.LedgerCounts(ctx, pipe)
 	if want := map[string]int64{"covered": 3, "never_covered": 1}; err != nil || !maps.Equal(counts, want) {

@@ -14,25 +14,14 @@ import (
 	"github.com/deltad/deltad/watermark"
 )
 
-// ledgerLimit is more lines than a ledger keeps.
-const ledgerLimit = 10_000_000
-
 // bucket compares pane, bases and ledger with what is there.
 func (v *verifier) bucket(ctx context.Context, ev *evidence) error {
 	after := ev.listing.Range.From.Add(-time.Microsecond)
-	ledger, err := v.State.LedgerRange(ctx, v.Name, "", after, ev.listing.Range.To, ledgerLimit)
+	ledger, err := microbatch.ReadLedger(ctx, v.State, v.Name, partition.Range{From: after, To: ev.listing.Range.To})
 	if err != nil {
 		return fmt.Errorf("read the ledger: %w", err)
 	}
-	first, err := v.State.LedgerRange(ctx, v.Name, "", time.Time{}, time.Time{}, 1)
-	if err != nil {
-		return fmt.Errorf("read the ledger: %w", err)
-	}
-	var begin time.Time
-	if len(first) > 0 {
-		begin = first[0].Partition
-	}
-	w := newWorld(ev, ledger, begin, v.Since)
+	w := newWorld(ev, ledger, v.Since)
 	if err := v.confirm(ctx, w); err != nil {
 		return err
 	}
@@ -58,7 +47,7 @@ type world struct {
 	skipped map[string]bool       // versions that the pane or a base left out by name
 	read    []map[string]sink.Input
 	ledger  map[time.Time]watermark.LedgerEntry
-	begin   time.Time // of the oldest line of all
+	begin   time.Time // where the ledger begins
 	// gone are the inputs that a HEAD did not find; young the objects too young
 	// to have been read.
 	gone, young map[string]bool
@@ -66,9 +55,9 @@ type world struct {
 
 func version(key, etag string) string { return key + "\x00" + etag }
 
-func newWorld(ev *evidence, ledger []watermark.LedgerEntry, begin, since time.Time) *world {
+func newWorld(ev *evidence, ledger microbatch.Ledger, since time.Time) *world {
 	w := &world{
-		evidence: ev, since: since, objects: ev.listing.Inputs(ev.listing.Range), there: map[string]partition.Object{}, begin: begin,
+		evidence: ev, since: since, objects: ev.listing.Inputs(ev.listing.Range), there: map[string]partition.Object{}, begin: ledger.Begin,
 		inputs: byKey(ev.pane.Inputs), skipped: map[string]bool{}, ledger: map[time.Time]watermark.LedgerEntry{}, gone: map[string]bool{}, young: map[string]bool{},
 	}
 	for _, o := range w.objects {
@@ -82,7 +71,7 @@ func newWorld(ev *evidence, ledger []watermark.LedgerEntry, begin, since time.Ti
 	for _, b := range ev.bases {
 		w.read = append(w.read, byKey(b.Inputs))
 	}
-	for _, l := range ledger {
+	for _, l := range ledger.Lines {
 		w.ledger[l.Partition.UTC()] = l
 	}
 	return w
@@ -294,7 +283,7 @@ func unread(w *world) (*finder, string) {
 	for _, l := range w.ledger {
 		lines = append(lines, l)
 	}
-	unnoted := microbatch.Unnoted(outside, lines, w.begin)
+	unnoted := microbatch.Unnoted(outside, microbatch.Ledger{Lines: lines, Begin: w.begin})
 	for _, o := range unnoted {
 		f.add("%s came when the coverage had passed its partition, and is not in the ledger", o.Key)
 	}

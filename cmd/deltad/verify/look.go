@@ -11,6 +11,7 @@ import (
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/sink/reader"
 	"github.com/deltad/deltad/store"
+	"github.com/deltad/deltad/watermark"
 )
 
 // evidence is what the checks are made on.
@@ -34,6 +35,11 @@ func epoch() time.Time { return time.Unix(0, 0).Add(-time.Second) }
 func (v *verifier) look(ctx context.Context) (*evidence, error) {
 	ev := &evidence{}
 	f := find(CheckCurrent)
+	if never, err := v.neverPublished(ctx); err != nil {
+		return nil, err
+	} else if never {
+		return ev, v.end(f, "no index yet, nothing to verify")
+	}
 	head, err := v.current(ctx)
 	if err := f.settle(ctx, err); err != nil {
 		return nil, err
@@ -71,6 +77,19 @@ func (v *verifier) look(ctx context.Context) (*evidence, error) {
 		return ev, v.unproven("the manifests are not what CURRENT leads to", v.rest(CheckJournal)...)
 	}
 	return ev, nil
+}
+
+// neverPublished says that there is no CURRENT and never was one: neither the
+// bucket nor the journal knows of a pane.
+func (v *verifier) neverPublished(ctx context.Context) (bool, error) {
+	if head, err := sink.ReadHead(ctx, v.Out, ""); err != nil || head.Exists {
+		return false, nil //nolint:nilerr // the check of CURRENT says what is wrong with it
+	}
+	if _, err := v.State.LatestPublished(ctx, v.Name); !errors.Is(err, watermark.ErrNotFound) {
+		return false, err
+	}
+	page, err := v.Out.List(ctx, store.ListOptions{Prefix: "manifests/", MaxKeys: 1})
+	return err == nil && len(page.Objects) == 0, err
 }
 
 // current reads CURRENT, which is to be there.

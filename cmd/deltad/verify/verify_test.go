@@ -153,15 +153,6 @@ func TestEachStepOfAnIndexPasses(t *testing.T) {
 	}
 }
 
-// TestNothingThereYet: an index without a pane has nothing to be proven.
-func TestNothingThereYet(t *testing.T) {
-	x := indextest.New(t, true)
-	x.Clock = indextest.At("03:00")
-	if all, ok := checks(t, x, everything()); ok || !slices.Equal(failing(all), []string{verify.CheckCurrent}) {
-		t.Errorf("without CURRENT: %+v", all)
-	}
-}
-
 // TestEachCheckCanFail damages one thing at a time, and puts it back.
 func TestEachCheckCanFail(t *testing.T) {
 	x := indextest.Grown(t)
@@ -446,6 +437,52 @@ func TestAGapIsCoveredWhereItIsNamed(t *testing.T) {
 		return nil
 	}); err != nil || !slices.Contains(got, verify.CheckCoverage) {
 		t.Errorf("without it: %v, %v", got, err)
+	}
+}
+
+// TestNothingThereYet: before the first pane nothing is amiss. An empty bucket
+// or an empty journal alone is no such state.
+func TestNothingThereYet(t *testing.T) {
+	x := indextest.New(t, false)
+	all, ok := checks(t, x, everything())
+	if c := all[verify.CheckCurrent]; !ok || len(all) != 1 || c.Status != verify.Passed || !strings.Contains(c.Detail, "no index yet") {
+		t.Fatalf("before the first pane: %+v", all)
+	}
+	x.Put("03:00", "a.ndjson", indextest.Row("x", "03:00", 1, "one"))
+	x.Step("03:01", microbatch.Advanced)
+	if err := x.Out.Delete(t.Context(), "CURRENT"); err != nil {
+		t.Fatal(err)
+	}
+	if all, ok := checks(t, x, everything()); ok || all[verify.CheckCurrent].Status != verify.Failed {
+		t.Errorf("CURRENT is lost: %+v", all)
+	}
+	s := subject(x)
+	s.State = indextest.New(t, false).State
+	ok, err := verify.Run(t.Context(), s, verify.Options{Now: x.Clock}, func(verify.Check) error { return nil })
+	if err != nil || ok {
+		t.Errorf("the state store is empty and manifests are there: %t, %v", ok, err)
+	}
+}
+
+// TestLateBeforeTheFirstCoverage: what was there when deltad began is no
+// finding, what came later is one until it is in the ledger.
+func TestLateBeforeTheFirstCoverage(t *testing.T) {
+	x := indextest.New(t, false)
+	for _, clock := range []string{"02:35", "02:40", "03:00"} {
+		x.Put(clock, "a.ndjson", indextest.Row("x", clock, 1, "one"))
+	}
+	x.Step("03:01", microbatch.Advanced)
+	if all, ok := checks(t, x, verify.Options{}); !ok {
+		t.Fatalf("history: %+v", all)
+	}
+	x.Put("02:40", "late.ndjson", indextest.Row("x", "02:40", 1, "late"))
+	if all, ok := checks(t, x, verify.Options{}); ok || !slices.Equal(failing(all), []string{verify.CheckUnread}) {
+		t.Errorf("an object that no run has seen: %+v", all)
+	}
+	x.Put("03:02", "a.ndjson", indextest.Row("x", "03:02", 1, "next"))
+	x.Step("03:03", microbatch.Advanced)
+	if all, ok := checks(t, x, verify.Options{}); !ok || !strings.Contains(all[verify.CheckUnread].Detail, "1 partitions with late objects") {
+		t.Errorf("once it is in the ledger: %+v", all)
 	}
 }
 

@@ -140,7 +140,7 @@ func (s ledger) LedgerCounts(ctx context.Context, pipeline string) (map[string]i
 	var out map[string]int64
 	err := s.c.view(ctx, "count ledger of "+pipeline, func(q *query) error {
 		out = make(map[string]int64)
-		rows, err := q.rows(`SELECT state, count(*) AS n FROM deltad_ledger WHERE pipeline = $1 GROUP BY state`, pipeline)
+		rows, err := q.rows(`SELECT state, count(*) AS n FROM deltad_ledger WHERE pipeline = $1 AND source <> $2 GROUP BY state`, pipeline, watermark.History)
 		if err != nil {
 			return err
 		}
