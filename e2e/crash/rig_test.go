@@ -359,7 +359,7 @@ type logLine struct {
 	Epoch   int64     `json:"epoch"`
 	Cause   string    `json:"cause"`
 	Outcome string    `json:"outcome"`
-	Error   string    `json:"error"`
+	Error   string    `json:"err"`
 }
 
 // start starts a daemon of the binary bin; it is killed when the test ends.

@@ -31,8 +31,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/deltad/deltad/cmd/deltad/daemon"
 	"github.com/deltad/deltad/configs"
@@ -241,16 +239,4 @@ func (c *cli) openBy(ctx context.Context, by func(context.Context, *configs.Conf
 	}
 	a, err := by(ctx, cfg, o)
 	return a, failed(err)
-}
-
-// logger writes JSON lines to stderr.
-func (c *cli) logger() (*zap.Logger, error) {
-	level, err := zapcore.ParseLevel(c.logLevel)
-	if err != nil {
-		return nil, fmt.Errorf("--log-level: %w", err)
-	}
-	enc := zap.NewProductionEncoderConfig()
-	enc.EncodeTime = zapcore.RFC3339TimeEncoder
-	enc.EncodeDuration = zapcore.MillisDurationEncoder
-	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(zapcore.AddSync(c.errs)), level)), nil
 }
