@@ -16,8 +16,12 @@ type recordOrder struct {
 	heads  []combine.Head
 	ranks  []place // size 0: not made
 	buf    []byte  // the ranks
-	arg    *column.Vector
-	argAt  int // which column of the batch arg is, or -1
+	// parts are what a rank is made of, as combine.AppendRank has it: event time,
+	// whether the record deletes, the columns of the batch.
+	parts   []*column.Vector
+	deletes *column.Vector
+	arg     *column.Vector
+	argAt   int // which of the parts arg is, or -1
 }
 
 // place is where in buf a rank stands.
@@ -27,6 +31,17 @@ func (o *recordOrder) reset(l *Lifter, batch *column.Batch) {
 	o.lifter, o.batch = l, batch
 	o.heads, o.ranks, o.buf = o.heads[:0], o.ranks[:0], o.buf[:0]
 	o.arg = nil
+	if o.deletes == nil {
+		o.deletes = column.New(column.Of(column.Bool))
+	}
+	o.deletes.Bools = zeroed(o.deletes.Bools, batch.Len)
+	o.deletes.SetLen(batch.Len)
+	if l.deletes != nil {
+		for i, d := range l.dead {
+			o.deletes.Bools[i] = d == removes
+		}
+	}
+	o.parts = append(append(o.parts[:0], l.times, o.deletes), batch.Columns...)
 }
 
 // Rank implements combine.Order.
@@ -37,8 +52,7 @@ func (o *recordOrder) Rank(i int) []byte {
 	p := &o.ranks[i]
 	if p.size == 0 {
 		p.off = len(o.buf)
-		o.buf = combine.AppendRank(o.buf, o.lifter.times, i, o.lifter.dead[i] == removes, nil)
-		o.buf = tuple.AppendRow(o.buf, o.batch.Columns, i)
+		o.buf = tuple.AppendRow(o.buf, o.parts, i)
 		p.size = len(o.buf) - p.off
 	}
 	return o.buf[p.off : p.off+p.size]
@@ -50,19 +64,10 @@ func (o *recordOrder) AppendRank(dst []byte, i int, arg *column.Vector) (out []b
 	if o.lifter.ranked > 1 {
 		return append(dst, o.Rank(i)...), 0, 0
 	}
-	columns := o.batch.Columns
 	if o.arg != arg {
-		o.arg, o.argAt = arg, slices.Index(columns, arg)
+		o.arg, o.argAt = arg, slices.Index(o.parts, arg)
 	}
-	dst = combine.AppendRank(dst, o.lifter.times, i, o.lifter.dead[i] == removes, nil)
-	if o.argAt < 0 {
-		return tuple.AppendRow(dst, columns, i), 0, 0
-	}
-	dst = tuple.AppendRow(dst, columns[:o.argAt], i)
-	from = len(dst)
-	dst = tuple.AppendRow(dst, columns[o.argAt:o.argAt+1], i)
-	to = len(dst)
-	return tuple.AppendRow(dst, columns[o.argAt+1:], i), from, to
+	return tuple.AppendMarked(dst, o.parts, i, o.argAt)
 }
 
 // Heads implements combine.Headed.

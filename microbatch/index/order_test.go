@@ -11,8 +11,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/table"
+	"github.com/deltad/deltad/microbatch/tuple"
 )
 
 // TestBatchesDoNotShow: fields that go by the order of records have the bytes
@@ -75,6 +77,60 @@ func TestBatchesDoNotShow(t *testing.T) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// TestRanksAreThoseOfCombine: a record is ranked as combine.AppendRank says,
+// whether one field or several ask for it, and whether it deletes or not.
+func TestRanksAreThoseOfCombine(t *testing.T) {
+	kinds := map[string]column.Type{"id": column.Of(column.Int64), "at": column.Of(column.Timestamp), "op": column.Of(column.String), "n": column.Of(column.Int64)}
+	n := index.FieldSpec{Name: "n", Fn: "latest", Args: []string{"n"}}
+	for name, spec := range map[string]index.Spec{
+		"one":     {Fields: []index.FieldSpec{n}},
+		"two":     {Fields: []index.FieldSpec{n, {Name: "op", Fn: "earliest", Args: []string{"op"}}}},
+		"deletes": {Fields: []index.FieldSpec{n}, DeleteWhen: "op == 'D'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec.Key, spec.EventTime = []string{"id"}, index.EventTime{Column: "at"}
+			p := compile(t, spec)
+			for i, row := range []map[string]any{
+				{"id": 1, "at": start, "op": "U", "n": 5}, {"id": -1, "at": nil, "op": nil, "n": -700},
+				{"id": 0, "at": start.Add(1500 * time.Millisecond), "op": "D", "n": 0},
+			} {
+				b, types := batch(t, p, kinds, row)
+				bound, err := p.Bind(types)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tab := table.New(bound.Shape())
+				l, err := bound.NewLifter(tab, start)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := l.Add(b, 0); err != nil {
+					t.Fatal(err)
+				}
+				var times, value *column.Vector
+				for c, col := range p.Columns() {
+					switch col.Path {
+					case "at":
+						times = b.Columns[c]
+					case "n":
+						value = b.Columns[c]
+					}
+				}
+				deleted := name == "deletes" && row["op"] == "D"
+				rank := combine.AppendRank(nil, times, 0, deleted, tuple.AppendRow(nil, b.Columns, 0))
+				at, acc := 1, append([]byte{byte(len(rank))}, rank...)
+				if acc = tuple.Append(acc, value, 0); deleted {
+					// No field has it: the register does, behind the count.
+					at, acc = 0, tuple.AppendBool(append([]byte{1, byte(len(rank))}, rank...), true)
+				}
+				if got := tab.Columns()[at].AppendAcc(nil, 0); !bytes.Equal(got, acc) {
+					t.Fatalf("record %d: %x, want %x", i, got, acc)
+				}
+			}
 		})
 	}
 }

@@ -15,7 +15,23 @@ const roomOfWord = 48
 // AppendRow appends row i of each column in turn: a composite key. It is Append
 // for each of them, with the common types written in place.
 func AppendRow(dst []byte, columns []*column.Vector, i int) []byte {
-	for _, v := range columns {
+	dst, _, _ = AppendMarked(dst, columns, i, -1)
+	return dst
+}
+
+// AppendMarked is AppendRow that says besides where in out the value of
+// columns[mark] begins and ends; of no such column from and to are equal.
+func AppendMarked(dst []byte, columns []*column.Vector, i, mark int) (out []byte, from, to int) {
+	if mark < 0 {
+		mark = len(columns)
+	}
+	for j, v := range columns {
+		switch j {
+		case mark:
+			from = len(dst)
+		case mark + 1:
+			to = len(dst)
+		}
 		if v.Null(i) {
 			dst = append(dst, tagNull)
 			continue
@@ -51,9 +67,18 @@ func AppendRow(dst []byte, columns []*column.Vector, i int) []byte {
 			}
 			b[0] = tagString
 			dst = append(append(dst[:n+1], s...), 0, terminator)
+		case column.Bool:
+			b[0] = tagFalse
+			if v.Bools[i] {
+				b[0] = tagTrue
+			}
+			dst = dst[:n+1]
 		default:
 			dst = Append(dst, v, i)
 		}
 	}
-	return dst
+	if mark == len(columns)-1 {
+		to = len(dst)
+	}
+	return dst, from, to
 }

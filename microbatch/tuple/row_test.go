@@ -51,7 +51,7 @@ func TestPairsAreDigits(t *testing.T) {
 }
 
 // TestRowsAreTheirColumns: a row is the encodings of its columns, one after the
-// other, whatever is free behind them.
+// other, whatever is free behind them, and one of them is found in it.
 func TestRowsAreTheirColumns(t *testing.T) {
 	types := []column.Type{column.Of(column.Null), column.ListOf(column.Of(column.String)), column.DecimalOf(38, 4), column.DecimalOf(9, 3),
 		column.StructOf(column.Field{Name: "a", Type: column.Of(column.Int64)})}
@@ -75,6 +75,15 @@ func TestRowsAreTheirColumns(t *testing.T) {
 			}
 			if got := AppendRow(append(make([]byte, 0, 1+rng.IntN(200)), 'x'), row, i); !bytes.Equal(got, want) {
 				rt.Fatalf("row %d: %x, want %x", i, got, want)
+			}
+			mark := rng.IntN(len(row)+2) - 1
+			got, from, to := AppendMarked([]byte("x"), row, i, mark)
+			value := []byte{}
+			if mark >= 0 && mark < len(row) {
+				value = Append(nil, row[mark], i)
+			}
+			if !bytes.Equal(got, want) || !bytes.Equal(got[from:to], value) {
+				rt.Fatalf("row %d: %x with column %d at %d to %d, want %x with %x", i, got, mark, from, to, want, value)
 			}
 		}
 	})
