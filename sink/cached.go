@@ -93,12 +93,13 @@ func (s *Sink) OpenCached(ctx context.Context, key string) (io.ReadCloser, int64
 	return obj.Body, obj.Info.Size, nil
 }
 
-// PutCached writes a cached slice under a key that was never used before.
+// PutCached writes a cached slice under a key that was never used before. A power
+// cut may damage it: who opens it verifies it, and can do without.
 func (s *Sink) PutCached(ctx context.Context, key string, body io.ReadSeeker) error {
 	if _, ok := parseCached(key); !ok {
 		return fmt.Errorf("put cached slice: %q is no key of one", key)
 	}
-	_, err := s.st.Put(ctx, key, body, store.PutOptions{IfNoneMatch: true})
+	_, err := s.st.Put(ctx, key, body, store.PutOptions{IfNoneMatch: true, Perishable: true})
 	if err != nil && !errors.Is(err, store.ErrPrecondition) { // the name is new: what has it is this put's own first attempt
 		return fmt.Errorf("put cached slice %s: %w", key, err)
 	}

@@ -148,6 +148,9 @@ type PutOptions struct {
 	// Unretried sends the request once: no retry of any kind, so that the caller, who reads back anyway, knows of every attempt. It is
 	// meant for small bodies.
 	Unretried bool
+	// Perishable says that the object can be made again and that whoever reads it finds out when it is not what was put: a store that
+	// would wait for its disk need not. After a power cut it may be gone, short, or hold other bytes; nothing else may be.
+	Perishable bool
 }
 
 // Conditional reports whether a condition is set.

@@ -5,7 +5,8 @@
 //
 //  1. Conditional puts hold between goroutines and between processes on one machine: the check and the rename happen under an flock on
 //     <root>/.deltad/lock/, which the kernel releases when a process dies.
-//  2. A put is durable when it is acknowledged: written under <root>/.deltad/tmp/, synced, renamed, and the directories synced.
+//  2. A put is durable when it is acknowledged: written under <root>/.deltad/tmp/, synced, renamed, and the directories synced. A perishable
+//     one is not synced: it is as whole and as atomic for everybody who reads while the machine runs, and a power cut may take or tear it.
 //  3. A put never repeats an ETag of its key: the ETag is (inode, modification time in nanoseconds, size), and a put moves the time
 //     forward past the version it replaces, so that a reused inode cannot bring an old ETag back.
 //  4. Listings read only directories that can hold what is asked for. A subtree outside the prefix or at or before StartAfter is not
@@ -47,7 +48,8 @@ type Store struct {
 	root   string
 	locks  locks
 	sweep  sync.Once
-	memory memory // what directories held
+	memory memory    // what directories held
+	bufs   sync.Pool // of *[copied]byte
 }
 
 // New returns the store under an absolute directory, which need not exist: it then lists as empty and is created by the first put.

@@ -1,9 +1,11 @@
 package file_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -450,5 +452,51 @@ func TestProcessKilledWhileWriting(t *testing.T) {
 		}
 		put(t, s, "count", string(b), store.PutOptions{IfMatch: info.ETag})
 		wantKeys(t, s, store.ListOptions{}, "count")
+	}
+}
+
+// TestPerishable: an object that need not outlive the machine's power is otherwise
+// as any other.
+func TestPerishable(t *testing.T) {
+	root := t.TempDir()
+	st, err := file.New(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, size := range []int{0, 1, 256 << 10, 1<<20 + 1} {
+		key := fmt.Sprintf("new/%d/object", i)
+		body := bytes.Repeat([]byte{byte(i + 1)}, size)
+		tag, err := store.PutBytes(t.Context(), st, key, body, store.PutOptions{IfNoneMatch: true, Perishable: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.PutBytes(t.Context(), st, key, []byte("other"), store.PutOptions{IfNoneMatch: true, Perishable: true}); !errors.Is(err, store.ErrPrecondition) {
+			t.Errorf("created again: %v", err)
+		}
+		obj, err := st.Get(t.Context(), key, store.GetOptions{IfMatch: tag})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(obj.Body)
+		if err := errors.Join(err, obj.Body.Close()); err != nil || !bytes.Equal(got, body) {
+			t.Errorf("%d bytes came back of %d, %v", len(got), size, err)
+		}
+		next, err := store.PutBytes(t.Context(), st, key, body, store.PutOptions{IfMatch: tag, Perishable: true})
+		if err != nil || next == tag {
+			t.Errorf("replaced with ETag %s after %s, %v", next, tag, err)
+		}
+		if err := st.Delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := store.PutBytes(t.Context(), st, "plain", nil, store.PutOptions{Perishable: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.PutBytes(t.Context(), st, "plain/below", nil, store.PutOptions{Perishable: true}); !errors.Is(err, store.ErrBadKey) {
+		t.Errorf("below an object: %v", err)
+	}
+	left, err := os.ReadDir(filepath.Join(root, ".deltad", "tmp"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
 	}
 }

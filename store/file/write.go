@@ -59,8 +59,13 @@ func (s *Store) put(ctx context.Context, key, path string, body io.ReadSeeker, o
 			err = errors.Join(err, removeIfThere(name))
 		}
 	}()
-	if err := write(ctx, f, body); err != nil {
+	if err := s.write(ctx, f, body); err != nil {
 		return "", err
+	}
+	if !o.Perishable {
+		if err := f.Sync(); err != nil {
+			return "", err
+		}
 	}
 	unlock, err := s.locks.lock(ctx, key)
 	if err != nil {
@@ -74,7 +79,7 @@ func (s *Store) put(ctx context.Context, key, path string, body io.ReadSeeker, o
 	case o.IfNoneMatch && err == nil, o.IfMatch != "" && (err != nil || etag(cur) != o.IfMatch):
 		return "", store.ErrPrecondition
 	}
-	fi, err := stamp(f, cur)
+	fi, err := stamp(f, cur, o.Perishable)
 	if err != nil {
 		return "", err
 	}
@@ -84,7 +89,7 @@ func (s *Store) put(ctx context.Context, key, path string, body io.ReadSeeker, o
 	if err != nil {
 		return "", err
 	}
-	return tag, s.rename(name, path)
+	return tag, s.rename(name, path, o.Perishable)
 }
 
 // temp opens a new temporary file, and once per Store removes those that were left behind.
@@ -117,17 +122,24 @@ func removeAbandoned(dir string, before time.Time) {
 	}
 }
 
-// write copies the body, gives the file a modification time of full precision, and syncs it.
-func write(ctx context.Context, f *os.File, body io.ReadSeeker) error {
+// copied is how much of a body is written at a time: many small pieces cost a kernel several times as much.
+const copied = 256 << 10
+
+// write copies the body, and gives the file a modification time of full precision.
+func (s *Store) write(ctx context.Context, f *os.File, body io.ReadSeeker) error {
 	if _, err := body.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("rewind body: %w", err)
 	}
-	buf := make([]byte, 256<<10)
+	buf, ok := s.bufs.Get().(*[copied]byte)
+	if !ok {
+		buf = new([copied]byte)
+	}
+	defer s.bufs.Put(buf)
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, err := body.Read(buf)
+		n, err := body.Read(buf[:])
 		if _, err := f.Write(buf[:n]); err != nil {
 			return err
 		}
@@ -139,15 +151,12 @@ func write(ctx context.Context, f *os.File, body io.ReadSeeker) error {
 		}
 	}
 	now := time.Now() // the kernel's own stamp is only as fine as its tick
-	if err := os.Chtimes(f.Name(), now, now); err != nil {
-		return err
-	}
-	return f.Sync()
+	return os.Chtimes(f.Name(), now, now)
 }
 
 // stamp makes sure that the new version is younger than the one it replaces, if any, on file systems with coarse times too.
 // Invariant: a put never repeats an ETag of its key.
-func stamp(f *os.File, cur fs.FileInfo) (fs.FileInfo, error) {
+func stamp(f *os.File, cur fs.FileInfo, perishable bool) (fs.FileInfo, error) {
 	fi, err := f.Stat()
 	if err != nil || cur == nil || fi.ModTime().After(cur.ModTime()) {
 		return fi, err
@@ -161,21 +170,18 @@ func stamp(f *os.File, cur fs.FileInfo) (fs.FileInfo, error) {
 			break
 		}
 	}
-	if err != nil {
-		return nil, err
+	if err != nil || perishable {
+		return fi, err
 	}
 	return fi, f.Sync()
 }
 
-// rename moves a finished file to its place and makes that durable. A delete may remove the directory in between, when it was empty;
-// then it is made again.
-func (s *Store) rename(from, to string) error {
+// rename moves a finished file to its place and makes that durable, unless it is perishable. The directory is made where there is none;
+// a delete may remove it in between, when it is empty: then it is made again.
+func (s *Store) rename(from, to string, perishable bool) error {
 	dir := filepath.Dir(to)
 	for try := 0; ; try++ {
-		err := makeDir(dir)
-		if err == nil {
-			err = notLinkedDir(to)
-		}
+		err := notLinkedDir(to)
 		if err == nil {
 			err = os.Rename(from, to)
 		}
@@ -190,9 +196,12 @@ func (s *Store) rename(from, to string) error {
 			if _, serr := os.Lstat(from); serr != nil {
 				return err // our own file is gone: somebody cleans up below us
 			}
+			if err := makeDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
 			continue
 		}
-		if err != nil {
+		if err != nil || perishable {
 			return err
 		}
 		if err := syncDir(dir); !errors.Is(err, fs.ErrNotExist) {
