@@ -132,7 +132,7 @@ func sameAsPeer(t interface {
 }, text string) {
 	peer := csv.NewReader(strings.NewReader(text))
 	peer.FieldsPerRecord = -1
-	p := &csvParser{lines: newLineReader(strings.NewReader(text), 1<<20)}
+	p := &csvParser{lines: newLineReader(strings.NewReader(text), nil, 1<<20)}
 	for {
 		want, peerErr := peer.Read()
 		err := p.read()

@@ -1,7 +1,10 @@
 package scan
 
 import (
+	"bufio"
 	"slices"
+
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/deltad/deltad/microbatch/column"
 )
@@ -17,6 +20,14 @@ type Scratch struct {
 	vectors []*column.Vector
 	work    work
 	texts   arena
+	reading reading
+}
+
+// reading is what a text is read through.
+type reading struct {
+	raw  *bufio.Reader
+	gzip *gzip.Reader
+	line []byte // of a lineReader
 }
 
 // What a Scratch keeps, so that one large object does not weigh for ever.
@@ -26,6 +37,7 @@ const (
 	roundUp     = 32 << 10
 	keptVectors = 64
 	keptWork    = 64 << 10 // entries
+	keptLine    = 1 << 20
 )
 
 // take returns n bytes of any content, with slack behind them.
@@ -76,6 +88,24 @@ func (s *Scratch) giveVector(v *column.Vector) {
 	v.Reset()
 	clear(v.Strings[:cap(v.Strings)]) // they hold pages
 	s.vectors = append(s.vectors, v)
+}
+
+// takeReading returns what the text before was read through.
+func (s *Scratch) takeReading() reading {
+	r := s.reading
+	s.reading = reading{}
+	return r
+}
+
+// giveReading takes back what nobody reads through any more.
+func (s *Scratch) giveReading(r reading) {
+	if r.raw != nil {
+		r.raw.Reset(nil) // it holds the object; gzip holds it
+	}
+	if cap(r.line) > keptLine {
+		r.line = nil
+	}
+	s.reading = r
 }
 
 // rest ends a scan: what was not of its usual size is let go.

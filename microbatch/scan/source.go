@@ -18,10 +18,14 @@ import (
 const ratioFloor = 64 << 20
 
 // openText returns the object's text, decompressed, of the raw bytes of the object
-// of that key. It streams: neither the object (beyond Limits.Whole) nor its text is
-// ever held as a whole. A truncated or corrupt stream is an error of Read.
-func openText(raw *stream, key string, lim Limits) (io.Reader, func(), error) {
-	in := bufio.NewReaderSize(raw, 64<<10)
+// of that key, through m. It streams: neither the object (beyond Limits.Whole) nor
+// its text is ever held as a whole. A truncated or corrupt stream is an error of Read.
+func openText(raw *stream, m *reading, key string, lim Limits) (io.Reader, func(), error) {
+	if m.raw == nil {
+		m.raw = bufio.NewReaderSize(nil, 64<<10)
+	}
+	in := m.raw
+	in.Reset(raw)
 	head, err := in.Peek(4)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, nil, err
@@ -29,11 +33,14 @@ func openText(raw *stream, key string, lim Limits) (io.Reader, func(), error) {
 	none := func() {}
 	switch {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		zr, err := gzip.NewReader(in)
-		if err != nil {
+		if m.gzip == nil {
+			m.gzip = new(gzip.Reader)
+		}
+		if err := m.gzip.Reset(in); err != nil {
+			m.gzip = nil
 			return nil, nil, fmt.Errorf("gzip: %w", cut(err))
 		}
-		return &bounded{in: zr, raw: raw, lim: lim, name: "gzip"}, func() { _ = zr.Close() }, nil
+		return &bounded{in: m.gzip, raw: raw, lim: lim, name: "gzip"}, none, nil
 	case isZstd(head):
 		// One goroutine: the decoder then works inside Read, under its caller's recover.
 		zr, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
@@ -129,8 +136,12 @@ type lineReader struct {
 	bom   bool // the start was looked at
 }
 
-func newLineReader(in io.Reader, limit int) *lineReader {
-	return &lineReader{in: in, limit: limit, buf: make([]byte, 64<<10)}
+// newLineReader returns one that works in buf, if that is of any size.
+func newLineReader(in io.Reader, buf []byte, limit int) *lineReader {
+	if len(buf) == 0 {
+		buf = make([]byte, 64<<10)
+	}
+	return &lineReader{in: in, limit: limit, buf: buf}
 }
 
 // next returns the next line, valid until the next call, or io.EOF. Of a line

@@ -202,9 +202,19 @@ func TestTextWithScratchIsTheSame(t *testing.T) {
 			}
 		}
 		req := Request{Format: NDJSON, Columns: paths("s", "n", "x"), Row: rapid.SampledFrom([]RowPolicy{Fail, Reject}).Draw(rt, "row")}
-		want, _, wrong := rows(textBlob("f", b.String()), req)
+		data := []byte(b.String())
+		switch rapid.IntRange(0, 2).Draw(rt, "compressed") {
+		case 1:
+			data = gz(t, b.String())
+		case 2:
+			data = zst(t, b.String())
+		}
+		if len(data) > 0 && rapid.IntRange(0, 5).Draw(rt, "damaged") == 0 {
+			data = data[:rapid.IntRange(0, len(data)-1).Draw(rt, "bytes")]
+		}
+		want, _, wrong := rows(&memBlob{key: "f", data: data}, req)
 		req.Scratch = scratch
-		got, _, err := rows(textBlob("f", b.String()), req)
+		got, _, err := rows(&memBlob{key: "f", data: data}, req)
 		if fmt.Sprint(err) != fmt.Sprint(wrong) || !slices.Equal(got, want) {
 			rt.Fatalf("%d rows, %v, without scratch memory %d, %v", len(got), err, len(want), wrong)
 		}

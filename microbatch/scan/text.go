@@ -56,9 +56,10 @@ type textScan struct {
 	rejected  []RejectedRow
 	pending   int // bytes of text in rejected
 
-	lines *lineReader
-	since int   // rows since the last flush
-	mark  int64 // lines.taken at the last flush
+	reading reading
+	lines   *lineReader
+	since   int   // rows since the last flush
+	mark    int64 // lines.taken at the last flush
 }
 
 func scanText(ctx context.Context, blob Blob, req Request, emit func(*column.Batch) error) (Result, error) {
@@ -116,17 +117,22 @@ func (s *textScan) rest() {
 	if s.texts.again {
 		s.texts.reset()
 	}
+	if s.lines != nil {
+		s.reading.line = s.lines.buf
+	}
+	s.scratch.giveReading(s.reading)
 }
 
 func (s *textScan) pass(ctx context.Context, blob Blob) error {
 	raw := newStream(ctx, blob, s.req.Limits)
 	defer raw.stop()
-	in, done, err := openText(raw, blob.Key(), s.req.Limits)
+	s.reading = s.scratch.takeReading()
+	in, done, err := openText(raw, &s.reading, blob.Key(), s.req.Limits)
 	if err != nil {
 		return err
 	}
 	defer done()
-	s.lines = newLineReader(in, s.req.Limits.Line)
+	s.lines = newLineReader(in, s.reading.line, s.req.Limits.Line)
 	var p rowParser
 	if s.req.Format == CSV {
 		p, err = newCSVParser(s.lines, s.req)
