@@ -139,7 +139,7 @@ func (d *differ) open(ctx context.Context, p *daemon.Pipe, name string) (s *read
 		}
 		return reader.OpenPane(ctx, p.Out, ref, o)
 	case !sink.ValidID(name):
-		return nil, usage(errors.New(`it is neither an id nor the key of a manifest, "live" or "parent"`))
+		return nil, usage(fmt.Errorf(`%q is neither an id nor the key of a manifest, "live" or "parent"`, name))
 	case d.bases:
 		return reader.OpenBase(ctx, p.Out, name, o)
 	}

@@ -174,6 +174,8 @@ type status struct {
 	PauseReason string           `json:"pause_reason,omitempty"`
 	Partitions  map[string]int64 `json:"partitions"`
 	Late        int64            `json:"late_objects"`
+	// Prefixes are those of the configuration, as the live pane read them.
+	Prefixes []prefixStatus `json:"prefixes"`
 	// LastRun is the newest of the journal; runs that found nothing are not in it.
 	LastRun *RunLine `json:"last_run"`
 	// Full is where the full index stands; null where there is none.
@@ -198,7 +200,7 @@ func (c *cli) statusCommand() *cobra.Command {
 }
 
 func statusOf(ctx context.Context, a *daemon.App, p *daemon.Pipe) (status, error) {
-	s := status{Pipeline: p.Config.Name}
+	s := status{Pipeline: p.Config.Name, Prefixes: []prefixStatus{}}
 	if err := s.fullOf(ctx, a, p); err != nil {
 		return s, err
 	}
@@ -211,6 +213,9 @@ func statusOf(ctx context.Context, a *daemon.App, p *daemon.Pipe) (status, error
 		s.PublishedAt = whenOrNull(head.PublishedAt.Time)
 		age := time.Since(head.Watermark.Time).Seconds()
 		s.DataAge, s.Documents, s.RunID = &age, head.Delta.Documents, head.RunID
+		if err := s.prefixesOf(ctx, p, head); err != nil {
+			return s, err
+		}
 	}
 	s.Version = head.Version
 	row, err := a.State.Pipeline(ctx, p.Config.Name)
@@ -273,6 +278,16 @@ func (c *cli) standing(s status) {
 	fmt.Fprintf(c.out, "  partitions: %d covered, %d skipped then covered, %d never covered, %d late; %d late objects\n",
 		s.Partitions[partition.Covered.String()], s.Partitions[partition.SkippedThenCovered.String()],
 		s.Partitions[partition.NeverCovered.String()], s.Partitions[partition.Late.String()], s.Late)
+	for _, p := range s.Prefixes {
+		newest, lag := "none in the coverage", ""
+		if p.Newest != nil {
+			newest = *p.Newest
+		}
+		if p.Lagging {
+			lag = ", more than half a window behind"
+		}
+		fmt.Fprintf(c.out, "  prefix %s: newest partition %s%s\n", p.Prefix, newest, lag)
+	}
 }
 
 func (c *cli) runsCommand() *cobra.Command {

@@ -37,7 +37,7 @@ func (c *cli) runCommand() *cobra.Command {
 			}
 			a, err := c.open(cmd.Context(), daemon.Options{NoCache: noCache})
 			if err != nil {
-				return err
+				return c.unopened(err)
 			}
 			defer a.Close()
 			return c.once(cmd.Context(), a, at)
@@ -73,6 +73,28 @@ func lineOf(r microbatch.Report) stepLine {
 		l.Error, l.Why = r.Err.Error(), ""
 	}
 	return l
+}
+
+// unopened says in JSON of each pipeline that its step failed, where none could
+// be taken because something does not answer. It returns the error.
+func (c *cli) unopened(err error) error {
+	var coded *exitError
+	if c.output != "json" || !errors.As(err, &coded) || coded.code != exitFailed {
+		return err
+	}
+	cfg, loadErr := c.load()
+	if loadErr != nil {
+		return err
+	}
+	for _, p := range cfg.Pipelines {
+		if c.pipeline != "" && p.Name != c.pipeline {
+			continue
+		}
+		if werr := json.NewEncoder(c.out).Encode(stepLine{Pipeline: p.Name, Outcome: string(microbatch.Failed), Error: err.Error()}); werr != nil {
+			return failed(werr)
+		}
+	}
+	return err
 }
 
 // once takes one step of each pipeline. The exit code is that of the worst.

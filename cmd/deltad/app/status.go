@@ -10,6 +10,7 @@ import (
 	"github.com/deltad/deltad/cmd/deltad/control"
 	"github.com/deltad/deltad/cmd/deltad/daemon"
 	"github.com/deltad/deltad/microbatch"
+	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/watermark"
 )
 
@@ -115,6 +116,37 @@ func (s *status) fullOf(ctx context.Context, a *daemon.App, p *daemon.Pipe) erro
 	}
 	for _, bar := range b.Bars {
 		s.Full.Barred = append(s.Full.Barred, barStatus{bar.Generation, bar.Actor, bar.Reason})
+	}
+	return nil
+}
+
+// prefixStatus is the newest partition that the live pane read of a prefix.
+// One that lags is more than half a window behind the pane's watermark.
+type prefixStatus struct {
+	Prefix  string  `json:"prefix"`
+	Newest  *string `json:"newest"`
+	Lagging bool    `json:"lagging"`
+}
+
+func (s *status) prefixesOf(ctx context.Context, p *daemon.Pipe, head sink.Head) error {
+	if len(p.Config.Source.Prefixes) == 0 {
+		return nil
+	}
+	m, err := p.Sink.ReadManifest(ctx, head.Delta.Ref())
+	if err == nil {
+		err = p.Sink.LoadInputs(ctx, &m)
+	}
+	if err != nil {
+		return fmt.Errorf("read the live pane: %w", err)
+	}
+	for _, prefix := range p.Config.Source.Prefixes {
+		var newest time.Time
+		for _, in := range m.Inputs {
+			if strings.HasPrefix(in.Key, strings.Trim(prefix, "/")+"/") && in.Partition.After(newest) {
+				newest = in.Partition.Time
+			}
+		}
+		s.Prefixes = append(s.Prefixes, prefixStatus{prefix, whenOrNull(newest), m.Watermark.Sub(newest) > p.Config.Window.Size/2})
 	}
 	return nil
 }

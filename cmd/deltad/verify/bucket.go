@@ -160,7 +160,7 @@ func coverage(w *world) (*finder, string) {
 		case w.base() != nil && !start.After(w.base().Cut.Time):
 			base++
 		case w.base() != nil:
-			f.add("%s lies between the base's cut %s and the delta, which covers from %s", text(start), w.base().Cut, w.pane.Coverage.From)
+			f.add("%s lies between the base's cut %s and the delta, which covers from %s", text(start), text(w.base().Cut.Time), text(w.pane.Coverage.From.Time))
 		case inGap(w.pane.Gap, start), known && line.State == partition.NeverCovered.String():
 			gaps++
 		case known, w.begin.IsZero(), !start.After(w.begin):

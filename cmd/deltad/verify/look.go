@@ -59,7 +59,7 @@ func (v *verifier) look(ctx context.Context) (*evidence, error) {
 	if ev.head, err = v.current(ctx); err != nil {
 		return nil, err
 	}
-	if err := v.end(f, "version %d, run %s, watermark %s", ev.head.Version, ev.head.RunID, ev.head.Watermark); err != nil {
+	if err := v.end(f, "version %d, run %s, watermark %s", ev.head.Version, ev.head.RunID, text(ev.head.Watermark.Time)); err != nil {
 		return nil, err
 	}
 	f = find(CheckManifests)
@@ -68,7 +68,7 @@ func (v *verifier) look(ctx context.Context) (*evidence, error) {
 	}
 	detail := "the pane, " + fmt.Sprintf("%d inputs", len(ev.pane.Inputs))
 	if len(ev.bases) > 0 {
-		detail += fmt.Sprintf("; base %s, cut %s, and %d others supported", ev.bases[0].RunID, ev.bases[0].Cut, len(ev.bases)-1)
+		detail += fmt.Sprintf("; base %s, cut %s, and %d others supported", ev.bases[0].RunID, text(ev.bases[0].Cut.Time), len(ev.bases)-1)
 	}
 	if err := v.end(f, "%s", detail); err != nil {
 		return nil, err

@@ -1,0 +1,118 @@
+package app_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestStatusNamesPrefixes with the newest partition of each, and those that
+// lag, from the pane alone: no daemon has to run.
+func TestStatusNamesPrefixes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put := func(key string) {
+		t.Helper()
+		file := filepath.Join(dir, "in", filepath.FromSlash(key))
+		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(`{"id": 1}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := filepath.Join(dir, "deltad.yaml")
+	text := fmt.Sprintf(`state: {url: "sqlite://%[1]s/state.db"}
+pipelines:
+  p:
+    source: {url: "file://%[1]s/in", prefixes: [eu, us/, none], layout: "%%Y/%%m/%%d/%%H/%%M", format: ndjson}
+    window: {size: 10m}
+    index: {key: [id], fields: {n: {count: "*", over: 10m}}}
+    output: {url: "file://%[1]s/out"}
+`, dir)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	put("eu/2026/11/30/03/10/a.ndjson")
+	put("us/2026/11/30/03/02/a.ndjson")
+	put("us/2026/11/30/03/04/a.ndjson")
+	do := func(args ...string) string {
+		t.Helper()
+		code, out, errs := run(t, nil, append(args, "-c", config)...)
+		if code != 0 {
+			t.Fatalf("%v exits with %d: %s", args, code, errs)
+		}
+		return out
+	}
+	if out := do("status", "-o", "json"); !strings.Contains(out, `"prefixes":[]`) {
+		t.Errorf("before the first pane: %s", out)
+	}
+	do("run", "--once", "--now", "2026-11-30T03:10:30Z")
+	var got struct{ Prefixes json.RawMessage }
+	if err := json.Unmarshal([]byte(do("status", "-o", "json")), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := `[{"prefix":"eu","newest":"2026-11-30T03:10:00Z","lagging":false},` +
+		`{"prefix":"us/","newest":"2026-11-30T03:04:00Z","lagging":true},{"prefix":"none","newest":null,"lagging":true}]`
+	if string(got.Prefixes) != want {
+		t.Errorf("got  %s\nwant %s", got.Prefixes, want)
+	}
+	text = do("status")
+	for _, line := range []string{
+		"  prefix eu: newest partition 2026-11-30T03:10:00Z\n", "  prefix us/: newest partition 2026-11-30T03:04:00Z, more than half a window behind\n",
+		"  prefix none: newest partition none in the coverage, more than half a window behind\n",
+	} {
+		if !strings.Contains(text, line) {
+			t.Errorf("%q is not in\n%s", line, text)
+		}
+	}
+}
+
+// TestOnceWithoutStateStore: the step of each pipeline failed, in JSON on
+// stdout too, and the reason is there.
+func TestOnceWithoutStateStore(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "deltad.yaml")
+	text := `state: {url: "postgres://nobody@127.0.0.1:1/none"}
+pipelines:
+`
+	for _, name := range []string{"a", "b"} {
+		text += fmt.Sprintf(`  %[2]s:
+    source: {url: "file://%[1]s/in", layout: "%%Y/%%m/%%d/%%H/%%M", format: ndjson}
+    window: {size: 10m}
+    index: {key: [id], fields: {n: {count: "*", over: 10m}}}
+    output: {url: "file://%[1]s/out/%[2]s"}
+`, dir, name)
+	}
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string][]string{"": {"a", "b"}, "--pipeline=b": {"b"}} {
+		line := []string{"run", "--once", "-o", "json", "-c", config}
+		if args != "" {
+			line = append(line, args)
+		}
+		code, out, errs := run(t, nil, line...)
+		if code != 1 || !strings.Contains(errs, "state store") {
+			t.Errorf("exit %d: %s", code, errs)
+		}
+		dec := json.NewDecoder(strings.NewReader(out))
+		for _, name := range want {
+			var got map[string]any
+			if err := dec.Decode(&got); err != nil {
+				t.Fatalf("%s: %v", out, err)
+			}
+			why, _ := got["error"].(string)
+			if got["pipeline"] != name || got["outcome"] != "failed" || got["watermark"] != nil || !strings.Contains(why, "connection refused") {
+				t.Errorf("%v", got)
+			}
+		}
+		if dec.More() {
+			t.Errorf("lines too many: %s", out)
+		}
+	}
+}
