@@ -165,16 +165,21 @@ func (v intervals) valid(bucket int32) bool {
 }
 
 func (f *histogramFn) NewColumn() Column {
-	return &histogramColumn{bucketColumn: bucketColumn{fn: &f.bucketFn}, fn: f}
+	return &histogramColumn{&bucketColumn{fn: &f.bucketFn}, f}
+}
+
+// NewMoving implements Mover.
+func (f *histogramFn) NewMoving(int64) Column {
+	return &histogramColumn{&bucketMoving{fn: &f.bucketFn}, f}
 }
 
 type histogramColumn struct {
-	bucketColumn
+	buckets
 	fn *histogramFn
 }
 
 func (c *histogramColumn) Extract(g uint32, dst *column.Vector) error {
-	if c.total[g] == 0 {
+	if c.sum(g) == 0 {
 		dst.AppendNull()
 		return nil
 	}

@@ -180,7 +180,9 @@ func (c *distinctColumn) fold(g uint32) []byte {
 }
 
 func (c *distinctColumn) Merge(g uint32, acc []byte) error {
-	clear(c.scratch)
+	if len(acc) > 0 && acc[0] != formCoupons {
+		clear(c.scratch)
+	}
 	c.list = c.list[:0]
 	form, err := c.fn.parse(acc, c.scratch, &c.list)
 	if err != nil || form == 0 {
@@ -224,7 +226,11 @@ func (c *distinctColumn) AppendAcc(dst []byte, g uint32) []byte {
 	if r := c.registers(g); r != nil {
 		return appendRegisters(dst, r)
 	}
-	list := c.ascending(g)
+	return appendCoupons(dst, c.ascending(g))
+}
+
+// appendCoupons writes coupons, which are in order.
+func appendCoupons(dst []byte, list []uint32) []byte {
 	if len(list) == 0 {
 		return dst
 	}
@@ -238,22 +244,31 @@ func (c *distinctColumn) AppendAcc(dst []byte, g uint32) []byte {
 }
 
 func (c *distinctColumn) Extract(g uint32, dst *column.Vector) error {
-	r := c.registers(g)
+	r, n := c.registers(g), int(c.coupons.n[g])
+	if r == nil && c.fn.sketch {
+		return c.fn.extract(nil, c.ascending(g), n, dst)
+	}
+	return c.fn.extract(r, nil, n, dst)
+}
+
+// extract appends the value of a group that has registers, or else so many
+// coupons; in order, where it is a sketch.
+func (f *distinctFn) extract(registers []byte, coupons []uint32, n int, dst *column.Vector) error {
 	switch {
-	case r == nil && c.coupons.n[g] == 0:
+	case registers == nil && n == 0:
 		dst.AppendNull()
-	case c.fn.sketch && r != nil:
-		dst.AppendString(string(hllImage(r)))
-	case c.fn.sketch:
-		dst.AppendString(string(couponImage(c.ascending(g), c.fn.precision)))
-	case r != nil:
-		n, err := hllEstimate(r)
+	case f.sketch && registers != nil:
+		dst.AppendString(string(hllImage(registers)))
+	case f.sketch:
+		dst.AppendString(string(couponImage(coupons, f.precision)))
+	case registers != nil:
+		n, err := hllEstimate(registers)
 		if err != nil {
 			return err
 		}
 		dst.AppendInt(n)
 	default:
-		dst.AppendInt(int64(c.coupons.n[g]))
+		dst.AppendInt(int64(n))
 	}
 	return nil
 }
@@ -264,12 +279,16 @@ func (f *distinctFn) parse(acc, registers []byte, list *[]uint32) (form byte, er
 	if len(acc) == 0 {
 		return 0, nil
 	}
+	if acc[0] == formCoupons {
+		if err = f.parseCoupons(acc[1:], list); err != nil {
+			return 0, fmt.Errorf("%s accumulator: %w", f.id, err)
+		}
+		return formCoupons, nil
+	}
 	if registers == nil {
 		registers = make([]byte, 1<<f.precision)
 	}
 	switch form = acc[0]; form {
-	case formCoupons:
-		err = f.parseCoupons(acc[1:], list)
 	case formSparse:
 		err = parseSparse(acc[1:], registers)
 	case formDense:
@@ -279,7 +298,7 @@ func (f *distinctFn) parse(acc, registers []byte, list *[]uint32) (form byte, er
 	}
 	// A pair takes a byte at least, so where few registers are 0 the dense form
 	// is the shorter one in any case.
-	if full := len(registers) - bytes.Count(registers, []byte{0}); err == nil && (form == formSparse || form == formDense && full < len(acc)) {
+	if full := len(registers) - bytes.Count(registers, []byte{0}); err == nil && (form == formSparse || full < len(acc)) {
 		if sparse, dense := registerSizes(registers); sparse <= dense != (form == formSparse) {
 			err = fmt.Errorf("form %d is not the shorter one", form)
 		}

@@ -13,9 +13,17 @@ import (
 // and the square root, each rounded by itself, so that every architecture has
 // the same estimate.
 func hllEstimate(registers []byte) (int64, error) {
+	// Neighbours are mostly alike: a counter that was just written is waited for.
+	var four [4][maxRank + 1]int
+	for i := 0; i < len(registers); i += 4 {
+		four[0][registers[i]]++
+		four[1][registers[i+1]]++
+		four[2][registers[i+2]]++
+		four[3][registers[i+3]]++
+	}
 	var count [maxRank + 1]int
-	for _, r := range registers {
-		count[r]++
+	for k := range count {
+		count[k] = four[0][k] + four[1][k] + four[2][k] + four[3][k]
 	}
 	m := float64(len(registers))
 	z := float64(m * tau(1-float64(float64(count[maxRank])/m)))

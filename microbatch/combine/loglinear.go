@@ -359,15 +359,27 @@ func (c *bucketColumn) ascending(g uint32) []tally {
 	return c.list
 }
 
+func (c *bucketColumn) sum(g uint32) uint64 { return c.total[g] }
+
+func (c *bucketColumn) Clear(g uint32) {
+	c.table.drop(g)
+	c.used[g], c.total[g] = 0, 0
+}
+
 func (c *bucketColumn) AppendAcc(dst []byte, g uint32) []byte {
-	for i, t := range c.ascending(g) {
+	return appendTallies(dst, c.ascending(g))
+}
+
+// appendTallies writes tallies, which are in order.
+func appendTallies(dst []byte, list []tally) []byte {
+	for i, t := range list {
 		if i == 0 {
 			at := t.bucket()
 			dst = binary.AppendUvarint(dst, uint64(uint32(at<<1^at>>31)))
 			dst = binary.AppendUvarint(dst, t.n)
 			continue
 		}
-		gap := t.key - c.list[i-1].key - 1
+		gap := t.key - list[i-1].key - 1
 		if gap == 0 {
 			dst = binary.AppendUvarint(dst, t.n<<1)
 			continue

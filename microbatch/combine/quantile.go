@@ -193,26 +193,32 @@ func (l logLinear) bound(bucket int32, step uint64, unit float64) float64 {
 }
 
 func (f *quantileFn) NewColumn() Column {
-	return &quantileColumn{bucketColumn: bucketColumn{fn: &f.bucketFn}, fn: f}
+	return &quantileColumn{&bucketColumn{fn: &f.bucketFn}, f}
+}
+
+// NewMoving implements Mover.
+func (f *quantileFn) NewMoving(int64) Column {
+	return &quantileColumn{&bucketMoving{fn: &f.bucketFn}, f}
 }
 
 type quantileColumn struct {
-	bucketColumn
+	buckets
 	fn *quantileFn
 }
 
 func (c *quantileColumn) Extract(g uint32, dst *column.Vector) error {
-	if c.total[g] == 0 {
+	total := c.sum(g)
+	if total == 0 {
 		dst.AppendNull()
 		return nil
 	}
 	list := c.ascending(g)
 	if !c.fn.list {
-		dst.AppendFloat(c.quantile(list, c.total[g], c.fn.q[0]))
+		dst.AppendFloat(c.quantile(list, total, c.fn.q[0]))
 		return nil
 	}
 	for _, q := range c.fn.q {
-		dst.Elem.AppendFloat(c.quantile(list, c.total[g], q))
+		dst.Elem.AppendFloat(c.quantile(list, total, q))
 	}
 	dst.EndList()
 	return nil

@@ -2,27 +2,32 @@ package combine
 
 import "math/bits"
 
-// slots gives each group a stretch of slots in one arena. The length of a
-// stretch is a power of two; stretches that were outgrown are used again.
+// slots gives each group a stretch of slots in chunks that never move. The
+// length of a stretch is a power of two; stretches that were outgrown are used
+// again.
 type slots[T any] struct {
-	at    []stretch
-	arena []T
-	free  [32][]int // offsets of unused stretches, by the logarithm of their length
+	at     []stretch
+	chunks [][]T
+	chunk  int          // the one that is being filled
+	top    int          // as far
+	slots  int          // of all chunks
+	idle   int          // of free
+	free   [32][]uint64 // unused stretches, chunk and offset, by the logarithm of their length
 }
 
-// stretch is a group's place. lg is the logarithm of its length plus one, 0 for
-// none.
-type stretch struct {
-	off int
-	lg  uint8
-}
+// stretch is a group's place: the offset in its chunk, and the chunk's number
+// times 64 plus the logarithm of its length plus one, which is 0 for none.
+type stretch struct{ off, place uint32 }
+
+// largestChunk is the length of a chunk but for one of a longer stretch.
+const largestChunk = 1 << 16
 
 func (s *slots[T]) Len() int { return len(s.at) }
 
 func (s *slots[T]) Grow(n int) { s.at = grow(s.at, n) }
 
 func (s *slots[T]) Reset() {
-	s.at, s.arena = s.at[:0], s.arena[:0]
+	s.at, s.chunk, s.top, s.idle = s.at[:0], 0, 0, 0
 	for i := range s.free {
 		s.free[i] = s.free[i][:0]
 	}
@@ -30,51 +35,90 @@ func (s *slots[T]) Reset() {
 
 // held is the memory in bytes, with slots of the size.
 func (s *slots[T]) held(size int) int64 {
-	n := 16*cap(s.at) + size*cap(s.arena)
+	n := 8*cap(s.at) + 24*cap(s.chunks) + size*s.slots
 	for _, f := range &s.free {
 		n += 8 * cap(f)
 	}
 	return int64(n)
 }
 
-// get returns g's slots, valid until a stretch changes.
-func (s *slots[T]) get(g uint32) []T {
-	at := s.at[g]
-	if at.lg == 0 {
-		return nil
+// inUse is how many slots groups have.
+func (s *slots[T]) inUse() int {
+	n := s.top - s.idle
+	for _, c := range s.chunks[:min(s.chunk, len(s.chunks))] {
+		n += len(c)
 	}
-	return s.arena[at.off : at.off+1<<(at.lg-1)]
+	return n
 }
 
-// replace gives g zeroed slots, 2^lg of them, and returns those it had; both
+// get returns g's slots, valid until the stretch changes.
+func (s *slots[T]) get(g uint32) []T {
+	at := s.at[g]
+	lg := at.place & 63
+	if lg == 0 {
+		return nil
+	}
+	return s.chunks[at.place>>6][at.off : at.off+1<<(lg-1)]
+}
+
+// replace gives g zeroed slots, 2^lg of them, and returns those it had, which
 // are valid until the next call.
 func (s *slots[T]) replace(g uint32, lg int) (old, fresh []T) {
 	old = s.get(g)
 	was := s.at[g]
-	at := stretch{lg: uint8(lg + 1)}
+	var chunk, off int
 	if f := s.free[lg]; len(f) > 0 {
-		at.off, s.free[lg] = f[len(f)-1], f[:len(f)-1]
+		chunk, off, s.free[lg] = int(f[len(f)-1]>>32), int(uint32(f[len(f)-1])), f[:len(f)-1]
+		s.idle -= 1 << lg
 	} else {
-		at.off = len(s.arena)
-		s.arena = extend(s.arena, 1<<lg)
+		chunk, off = s.take(lg)
 	}
-	s.at[g] = at
+	s.at[g] = stretch{uint32(off), uint32(chunk)<<6 | uint32(lg+1)}
 	fresh = s.get(g)
 	clear(fresh)
-	if was.lg > 0 {
-		s.free[was.lg-1] = append(s.free[was.lg-1], was.off)
-	}
+	s.giveUp(was)
 	return old, fresh
+}
+
+// take returns slots that no group had.
+func (s *slots[T]) take(lg int) (chunk, off int) {
+	for s.chunk < len(s.chunks) {
+		c := s.chunks[s.chunk]
+		if s.top+1<<lg <= len(c) {
+			s.top += 1 << lg
+			return s.chunk, s.top - 1<<lg
+		}
+		for s.top < len(c) { // what is left of it
+			piece := bits.Len(uint(len(c)-s.top)) - 1
+			s.give(piece, s.chunk, s.top)
+			s.top += 1 << piece
+		}
+		s.chunk, s.top = s.chunk+1, 0
+	}
+	s.chunks = append(s.chunks, make([]T, max(1<<lg, min(s.slots, largestChunk))))
+	s.slots += len(s.chunks[s.chunk])
+	s.top = 1 << lg
+	return s.chunk, 0
+}
+
+// give makes a stretch one that is free.
+func (s *slots[T]) give(lg, chunk, off int) {
+	s.free[lg] = append(s.free[lg], uint64(chunk)<<32|uint64(off))
+	s.idle += 1 << lg
 }
 
 // drop takes g's slots away and returns them, valid until the next replace.
 func (s *slots[T]) drop(g uint32) []T {
-	old, was := s.get(g), s.at[g]
-	if was.lg > 0 {
-		s.free[was.lg-1] = append(s.free[was.lg-1], was.off)
-	}
+	old := s.get(g)
+	s.giveUp(s.at[g])
 	s.at[g] = stretch{}
 	return old
+}
+
+func (s *slots[T]) giveUp(was stretch) {
+	if lg := int(was.place & 63); lg > 0 {
+		s.give(lg-1, int(was.place>>6), int(was.off))
+	}
 }
 
 // extend lengthens s by n entries of any content.

@@ -27,8 +27,14 @@ type cell struct {
 
 // newCell returns the cell of a fn. based says that accumulators of a base lie
 // under those of the slices: they never leave, which a ladder does not know.
-func newCell(fn combine.Fn, based bool) *cell {
-	c := &cell{column: fn.NewColumn()}
+// What only serves to take accumulators out again has about most bytes.
+func newCell(fn combine.Fn, based bool, most int64) *cell {
+	c := &cell{}
+	if m, ok := fn.(combine.Mover); ok {
+		c.column = m.NewMoving(most)
+	} else {
+		c.column = fn.NewColumn()
+	}
 	c.inverse, _ = c.column.(combine.Inverter)
 	c.retract, _ = c.column.(combine.Retractor)
 	c.clear, _ = c.column.(combine.Clearer)
@@ -77,6 +83,14 @@ func (c *cell) empty(g uint32) {
 		c.clear.Clear(g)
 	} else {
 		c.inside[g] = 0
+	}
+}
+
+// renew makes a group the identity, to be folded anew.
+func (c *cell) renew(g uint32) {
+	c.empty(g)
+	if l, ok := c.column.(combine.Loosener); ok {
+		l.Loosen(g)
 	}
 }
 

@@ -22,6 +22,9 @@ func (r *Rolling) Accumulators() map[string][][]byte {
 // LookUp sets how many keys are looked up in slices before nodes are made.
 func (r *Rolling) LookUp(n int) { r.lookups = n }
 
+// Share sets which part of the budget a fn has to take accumulators out again.
+func (r *Rolling) Share(n int64) { r.share = n }
+
 // Extracted is how many documents were extracted of those whose groups were
 // kept, since the Rolling began.
 func (r *Rolling) Extracted() int64 { return r.documents.extracted }

@@ -10,6 +10,10 @@ import (
 	"github.com/deltad/deltad/microbatch/table"
 )
 
+// movingShare is which part of the budget a fn may have so as to take
+// accumulators out again that could be folded anew.
+const movingShare = 3
+
 // fill folds all sources, block by block and column by column. It begins with
 // the last: what selects by time is then found at once, and of the ladders most
 // of what comes is no better than the winner and never stands in them.
@@ -19,7 +23,7 @@ func (r *Rolling) fill(ended func() error, bound *index.Bound, now *sourceSet, b
 	r.keys = r.known.keys
 	var folded []int
 	for j, fn := range shape.Fns {
-		c := newCell(fn, base != nil && base.Join.At[j] >= 0)
+		c := newCell(fn, base != nil && base.Join.At[j] >= 0, r.budget()/r.share)
 		if c.folded() {
 			folded = append(folded, j)
 		}

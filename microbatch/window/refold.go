@@ -114,7 +114,7 @@ func (r *Rolling) refoldKey(g uint32, key []byte, fns []int, under *underlay, ov
 	}
 	for _, k := range fns {
 		j := r.cover.columns[k]
-		r.cells[j].empty(g)
+		r.cells[j].renew(g)
 		if there {
 			if err := r.cells[j].merge(g, under.acc(j)); err != nil {
 				return err

@@ -66,6 +66,7 @@ type Rolling struct {
 	cells   []*cell
 	cover   *cover
 	lookups int   // see lookups
+	share   int64 // see movingShare
 	full    int64 // bytes after the last complete fold
 	refused refusal
 	left    int64 // see Room
@@ -101,10 +102,12 @@ type Rolled struct {
 }
 
 // NewRolling returns a Rolling of nothing.
-func NewRolling(o RollingOptions) *Rolling { return &Rolling{o: o, lookups: lookups} }
+func NewRolling(o RollingOptions) *Rolling {
+	return &Rolling{o: o, lookups: lookups, share: movingShare}
+}
 
 // Drop forgets everything.
-func (r *Rolling) Drop() { *r = Rolling{o: r.o, lookups: r.lookups} }
+func (r *Rolling) Drop() { *r = Rolling{o: r.o, lookups: r.lookups, share: r.share} }
 
 // Bytes is the memory that the accumulators and the documents hold.
 func (r *Rolling) Bytes() int64 { return r.accumulated() + r.documents.bytes() }

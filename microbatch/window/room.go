@@ -30,7 +30,7 @@ func (r *Rolling) budget() int64 {
 
 // release forgets the window, and not what was learned of the room for it.
 func (r *Rolling) release() {
-	*r = Rolling{o: r.o, lookups: r.lookups, refused: r.refused, left: r.left, vain: r.vain}
+	*r = Rolling{o: r.o, lookups: r.lookups, share: r.share, refused: r.refused, left: r.left, vain: r.vain}
 }
 
 // refusal is a window that was beyond the budget. It is folded anew by every
