@@ -236,3 +236,63 @@ func BenchmarkWriteAgain(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkSteady writes the panes of steps that follow each other, with pages kept: a part of the documents has other numbers and texts each
+// time, or other numbers only, and of a thousand keys as many as said leave and enter.
+func BenchmarkSteady(b *testing.B) {
+	for _, c := range []struct {
+		name                     string
+		touched, texts, entering int // of a thousand
+	}{
+		{"touched_2_percent", 20, 20, 2},
+		{"touched_2_percent/texts_stay", 20, 0, 2},
+		{"touched_2_percent/texts_and_keys_stay", 20, 0, 0},
+		{"touched_40_percent", 400, 250, 2},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			fields, docs := benchmarkBatch("item_id", "updates", "all_clicks", "revenue", "all_cost", "min_price", "lowest", "offer")
+			frames := NewFrames(16 << 20)
+			spent, size, n := int64(0), int64(0), uint64(0)
+			for b.Loop() {
+				n++
+				r := rand.New(rand.NewPCG(n, 1))
+				var gone []int
+				for i := range docs.Len {
+					if r.IntN(1000) < c.touched {
+						docs.Columns[1].Ints[i]++
+						docs.Columns[3].Floats[i] += 0.25
+					}
+					if r.IntN(1000) < c.texts {
+						docs.Columns[7].Strings[i] = fmt.Sprintf("Offer %d of item %d: now with %d %% off", r.IntN(40), i, r.IntN(100))
+					}
+					if r.IntN(1000) < c.entering {
+						gone = append(gone, i)
+					}
+				}
+				before := processor(b)
+				frames.Turn()
+				w, err := NewWriter(Options{Fields: fields, Name: "part", Frames: frames, Put: func(_ context.Context, p Part, _ io.ReadSeeker) error {
+					size += p.Bytes
+					return nil
+				}})
+				if err != nil {
+					b.Fatal(err)
+				}
+				from := 0
+				for _, i := range append(gone, docs.Len) {
+					if err := w.WriteRows(b.Context(), docs, from, i); err != nil {
+						b.Fatal(err)
+					}
+					from = i + 1
+				}
+				if _, err := w.Close(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+				spent += processor(b) - before
+			}
+			b.ReportMetric(float64(spent)/float64(b.N)/benchmarkRows, "cpu-ns/doc")
+			b.ReportMetric(float64(size)/float64(b.N)/benchmarkRows, "bytes/doc")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/deltad/deltad/sink/parquet/squeeze"
 )
 
 // What becomes of the fractions of a chunk, which are compressed if that makes them squeezeGain times smaller.
@@ -47,8 +49,7 @@ func (p *pager) compress(l *leaf, body []byte, levels int, encoding format.Encod
 // squeeze compresses the page, or takes the bytes that it was compressed to before.
 func (p *pager) squeeze(l *leaf, body []byte, encoding format.Encoding) {
 	if !p.frames.keeps(l.path, len(l.chunk.index), body, encoding) {
-		l.labour = len(body)
-		p.packed = p.zstd.EncodeAll(body, p.packed[:0])
+		p.squeezeAnew(l, body, encoding)
 		return
 	}
 	k := p.frames.key(body)
@@ -56,9 +57,22 @@ func (p *pager) squeeze(l *leaf, body []byte, encoding format.Encoding) {
 		p.packed = append(p.packed[:0], packed...)
 		return
 	}
-	l.labour = len(body)
-	p.packed = p.zstd.EncodeAll(body, p.packed[:0])
+	p.squeezeAnew(l, body, encoding)
 	p.frames.put(k, p.packed)
+}
+
+// squeezeLeast is the least page of texts for which tables of its own are worth it.
+const squeezeLeast = 4 << 10
+
+// squeezeAnew compresses the page.
+func (p *pager) squeezeAnew(l *leaf, body []byte, encoding format.Encoding) {
+	l.labour = len(body)
+	texts := encoding == format.DeltaByteArray || encoding == format.DeltaLengthByteArray
+	if texts && len(body) >= squeezeLeast && len(body) <= squeeze.Most {
+		p.packed = p.texts.Append(p.packed[:0], body)
+	} else {
+		p.packed = p.zstd.EncodeAll(body, p.packed[:0])
+	}
 }
 
 // The parts of a frame of zstd (RFC 8878) that are made here.
