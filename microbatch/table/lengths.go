@@ -44,17 +44,40 @@ func appendLengths(dst []byte, lengths []uint32) []byte {
 			binary.LittleEndian.PutUint32(out[4*i:], l-least)
 		}
 	default:
-		per := 8 / w
-		for i := range out {
-			some := lengths[i*per : min(i*per+per, len(lengths))]
-			b := byte(0)
-			for j, l := range some {
-				b |= byte(l-least) << (j * w)
-			}
-			out[i] = b
-		}
+		appendBits(out, lengths, w, least)
 	}
 	return dst
+}
+
+// appendBits writes lengths of one, two or four bits, which are no less than least.
+func appendBits(out []byte, lengths []uint32, w int, least uint32) {
+	whole := len(lengths) * w / 8
+	switch w {
+	case 4:
+		for i := range out[:whole] {
+			l := lengths[2*i : 2*i+2 : 2*i+2]
+			out[i] = byte(l[0]-least) | byte(l[1]-least)<<4
+		}
+	case 2:
+		for i := range out[:whole] {
+			l := lengths[4*i : 4*i+4 : 4*i+4]
+			out[i] = byte(l[0]-least) | byte(l[1]-least)<<2 | byte(l[2]-least)<<4 | byte(l[3]-least)<<6
+		}
+	case 1:
+		for i := range out[:whole] {
+			l := lengths[8*i : 8*i+8 : 8*i+8]
+			out[i] = byte(l[0]-least) | byte(l[1]-least)<<1 | byte(l[2]-least)<<2 | byte(l[3]-least)<<3 |
+				byte(l[4]-least)<<4 | byte(l[5]-least)<<5 | byte(l[6]-least)<<6 | byte(l[7]-least)<<7
+		}
+	}
+	if whole == len(out) {
+		return
+	}
+	b := byte(0)
+	for j, l := range lengths[whole*8/w:] {
+		b |= byte(l-least) << (j * w)
+	}
+	out[whole] = b
 }
 
 // extend lengthens b by n bytes of any content.
