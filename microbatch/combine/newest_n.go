@@ -97,15 +97,26 @@ func (c *newestNColumn) Add(in *Input) error {
 		return err
 	}
 	arg := in.Args[0]
+	var heads []Head
+	if o, ok := in.Order.(Headed); ok {
+		heads = o.Heads()
+	}
 	for _, i := range in.Rows {
 		if arg.Null(int(i)) && !c.fn.keepNulls {
 			continue
 		}
-		rank, g := in.Order.Rank(int(i)), in.Groups[i]
-		if last, full := c.full(g); full {
-			if r, _, _ := splitRank(last.b); bytes.Compare(rank, r) < 0 {
+		g := in.Groups[i]
+		last, full := c.full(g)
+		var least []byte // the rank that an entry of a full list must not be less than
+		if full {
+			least, _, _ = splitRank(last.b)
+			if heads != nil && heads[i].loses(least) {
 				continue
 			}
+		}
+		rank := in.Order.Rank(int(i))
+		if full && bytes.Compare(rank, least) < 0 {
+			continue
 		}
 		c.scratch = tuple.Append(appendRanked(c.scratch[:0], rank), arg, int(i))
 		c.insert(g, entry{b: c.scratch})

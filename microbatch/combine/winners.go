@@ -68,6 +68,12 @@ func headOf(rank []byte, scratch *column.Vector) Head {
 	return HeadAt(scratch.Ints[0], scratch.Nanos[0], tuple.IsTrue(rest))
 }
 
+// loses says that ranks with the head are less than rank, as far as heads tell.
+func (h Head) loses(rank []byte) bool {
+	have := shortHead(rank)
+	return have.sub != 0 && (h.at < have.at || h.at == have.at && h.sub < have.sub)
+}
+
 // winners is the column of a fn that keeps the newest or the oldest record. Of
 // the records of a batch it encodes for each group only the one that wins.
 type winners struct {

@@ -2,6 +2,7 @@ package combine_test
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"testing"
 
@@ -48,6 +49,13 @@ func TestHeadsDoNotShow(t *testing.T) {
 			}
 			fns[name+"/"+nulls] = fn
 		}
+	}
+	for n := 1; n <= 3; n++ {
+		fn, err := combine.Builtins()["newest"].New(combine.Params{Options: map[string]any{"n": n}}, []column.Type{column.Of(column.Bool)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fns[fmt.Sprintf("newest/%d", n)] = fn
 	}
 	for name, fn := range fns {
 		t.Run(name, func(t *testing.T) {

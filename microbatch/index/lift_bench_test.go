@@ -121,6 +121,7 @@ func BenchmarkLift(b *testing.B) {
 		{"int/all", "item_id", all}, {"string/all", "item", all}, {"int/numbers", "item_id", all[:6]},
 		{"int/count", "item_id", all[:1]}, {"string/count", "item", all[:1]}, {"int/sum of integers", "item_id", all[1:2]}, {"int/sum of doubles", "item_id", all[2:3]},
 		{"int/sum of decimals", "item_id", all[3:4]}, {"int/min", "item_id", all[4:5]}, {"int/latest", "item_id", all[6:]},
+		{"int/newest", "item_id", []index.FieldSpec{{Name: "titles", Fn: "newest", Args: []string{"title"}, Params: map[string]any{"n": 3}}}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			p := compile(b, index.Spec{Key: []string{c.key}, EventTime: index.EventTime{Column: "updated_at"}, Fields: c.fields})
