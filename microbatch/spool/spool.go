@@ -45,11 +45,8 @@ func NewBudget(bytes int64) *Budget {
 	return b
 }
 
-// take reserves n bytes if there are as many.
-func (b *Budget) take(n int64) bool { return b.takeAbove(0, n) }
-
-// takeAbove reserves n bytes if no less than so many are left then.
-func (b *Budget) takeAbove(least, n int64) bool {
+// take reserves n bytes if no less than least are left then.
+func (b *Budget) take(n, least int64) bool {
 	if b == nil {
 		return true
 	}
@@ -249,7 +246,7 @@ func (s *Spool) room(n int) bool {
 	if s.disk != nil && s.budget != nil {
 		least = -s.budget.all
 	}
-	if !s.budget.takeAbove(least, need) {
+	if !s.budget.take(need, least) {
 		return false
 	}
 	s.taken += need
