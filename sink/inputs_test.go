@@ -1,12 +1,17 @@
 package sink
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/deltad/deltad/store"
+	"github.com/deltad/deltad/store/mem"
 )
 
 func anyInputs(t *rapid.T) []Input {
@@ -43,6 +48,33 @@ func TestInputsAreWrittenAsTheEncoderWritesThem(t *testing.T) {
 		got, err = encodeManifest(m)
 		same("manifest", got, err, m)
 	})
+}
+
+func TestFormatIsReadFromTheHead(t *testing.T) {
+	st := mem.New("out")
+	s := New(Settings{Store: st, Pipeline: "ads", NewID: func() string { return "" }})
+	for _, c := range []struct {
+		name, text string
+		newer      bool
+	}{
+		{"as written", `{"format":"deltad.manifest/1","pipeline":"ads"`, false},
+		{"layered", `{"format":"deltad.manifest/2","pipeline":"ads"`, false},
+		{"minor", `{"format":"deltad.manifest/2.12"}`, false},
+		{"newer", `{"format":"deltad.manifest/3","pipeline":"ads"` + strings.Repeat(" ", 1000), true},
+		{"of something else", `{"format":"deltad.current/1"}`, true},
+		{"damaged", `nonsense`, false},
+		{"cut", `{"format":"deltad.mani`, false},
+	} {
+		if _, err := store.PutBytes(t.Context(), st, c.name, []byte(c.text), store.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.CheckFormat(t.Context(), Ref{Manifest: c.name}); errors.Is(err, ErrFormat) != c.newer || !c.newer && err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if err := s.CheckFormat(t.Context(), Ref{Manifest: "absent"}); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("an absent manifest: %v", err)
+	}
 }
 
 func BenchmarkEncodeInputs(b *testing.B) {

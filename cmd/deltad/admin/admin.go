@@ -60,6 +60,7 @@ type Server struct {
 	handler http.Handler
 	started time.Time
 	gc      gcMeter
+	formats knownFormats
 }
 
 // New returns the endpoint; it listens to nothing.

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/deltad/deltad/cmd/deltad/daemon"
+	"github.com/deltad/deltad/sink"
 )
 
 // gcMeter measures the share of the process's CPU time that garbage
@@ -95,8 +96,9 @@ type checkView struct {
 }
 
 // readyz answers 200 where the state store and every pipeline's CURRENT can be
-// read and no pipeline still waits to start, else 503. A standby is ready: it
-// can answer and take over.
+// read, what CURRENT names is of formats that this build knows, and no pipeline
+// still waits to start, else 503. A standby is ready: it can answer and take
+// over.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	checks := []checkView{s.ask(r.Context(), "state", func(ctx context.Context) error { return s.o.App.State.Check(ctx) })}
 	for _, p := range s.o.App.Pipes {
@@ -104,8 +106,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 			checks = append(checks, s.check("output/"+p.Config.Name, waiting(st)))
 		}
 		checks = append(checks, s.ask(r.Context(), "current/"+p.Config.Name, func(ctx context.Context) error {
-			_, err := p.Sink.Head(ctx)
-			return err
+			return s.formats.look(ctx, p.Config.Name, p.Sink)
 		}))
 	}
 	status := http.StatusOK
@@ -118,6 +119,53 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 		Ready  bool        `json:"ready"`
 		Checks []checkView `json:"checks"`
 	}{status == http.StatusOK, checks})
+}
+
+// knownFormats are the manifests that are known to be of formats that this
+// build can read, by pipeline: those that CURRENT named last.
+type knownFormats struct {
+	mu struct {
+		sync.Mutex
+		refs map[string][2]sink.Ref
+	}
+}
+
+// look reads CURRENT and, if it names others than before, the heads of the
+// manifests of pane and base. A newer deltad may have written them: this build
+// then refuses them, and with them every step.
+func (k *knownFormats) look(ctx context.Context, pipeline string, out *sink.Sink) error {
+	head, err := out.Head(ctx)
+	if err != nil {
+		return err
+	}
+	var refs [2]sink.Ref
+	if head.Delta != nil {
+		refs[0] = head.Delta.Ref()
+	}
+	if head.Base != nil {
+		refs[1] = head.Base.Ref()
+	}
+	k.mu.Lock()
+	known := k.mu.refs[pipeline]
+	k.mu.Unlock()
+	for i, ref := range refs {
+		if ref == known[i] || ref == (sink.Ref{}) {
+			continue
+		}
+		if err := out.CheckFormat(ctx, ref); err != nil {
+			if errors.Is(err, sink.ErrFormat) {
+				return err
+			}
+			return nil // a manifest that is gone or cannot be read is for a step to tell
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.mu.refs == nil {
+		k.mu.refs = map[string][2]sink.Ref{}
+	}
+	k.mu.refs[pipeline] = refs
+	return nil
 }
 
 func (s *Server) ask(ctx context.Context, name string, question func(context.Context) error) checkView {

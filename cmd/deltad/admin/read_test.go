@@ -185,6 +185,35 @@ func TestTriggerByLivingLeader(t *testing.T) {
 	}
 }
 
+// TestNewerFormatIsNotReady: a newer build has published, and this one refuses
+// every step.
+func TestNewerFormatIsNotReady(t *testing.T) {
+	b := busy(t)
+	head, err := b.app.Pipes[0].Sink.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(b.dir, "out", filepath.FromSlash(head.Delta.Manifest))
+	old, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(strings.Replace(string(old), `"deltad.manifest/1"`, `"deltad.manifest/9.1"`, 1))
+	if r := b.call("GET", "/readyz", nil).want(t, 503); !strings.Contains(r.raw, "current/ads") || !strings.Contains(r.raw, `deltad.manifest/9.1`) {
+		t.Errorf("readiness over a newer format: %s", r.raw)
+	}
+	write(strings.Replace(string(old), `"deltad.manifest/1"`, `"deltad.manifest/1.7"`, 1))
+	b.call("GET", "/readyz", nil).want(t, 200) // a minor version is read
+	write("damaged")
+	b.call("GET", "/readyz", nil).want(t, 200) // a step says what it is
+}
+
 func TestHealthAndReadiness(t *testing.T) {
 	b := busy(t)
 	if v := b.call("GET", "/healthz", nil).want(t, 200).body; v["status"] != "ok" || v["heap_bytes"].(float64) <= 0 {
