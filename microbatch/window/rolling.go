@@ -211,12 +211,18 @@ func (r *Rolling) bring(ended func() error, bound *index.Bound, now *sourceSet, 
 			r.valid = false
 			err := r.apply(ended, changes, now, base, &did)
 			r.entered = rows
-			if errors.Is(err, errBeyond) {
+			beyond := errors.Is(err, errBeyond)
+			if err != nil && !beyond {
+				return did, false, err
+			}
+			if !beyond && r.accumulated() <= r.budget() {
+				r.valid, r.served = true, true
+				return did, true, nil
+			}
+			// It may be what groups and columns left behind that is too much.
+			if r.full > r.budget()-r.budget()/8 {
 				return did, false, nil
 			}
-			r.valid = err == nil
-			r.served = true
-			return did, r.accumulated() <= r.budget(), err
 		}
 	}
 	r.release()

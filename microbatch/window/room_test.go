@@ -1,6 +1,7 @@
 package window_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -56,4 +57,36 @@ func TestAWindowGivesRoomAndTakesItBack(t *testing.T) {
 	r.Room(budget)
 	fold(true)
 	fold(false)
+}
+
+// TestWhatAWindowLeftBehindIsNotTheWindow: a window whose columns have grown
+// beyond the budget by what they no longer use is folded whole again, and held.
+func TestWhatAWindowLeftBehindIsNotTheWindow(t *testing.T) {
+	bound := some(t)
+	const width = 24
+	var sources []window.Source
+	for at := range 72 {
+		sources = append(sources, window.Source{ID: fmt.Sprint(at), Start: minute(at), Run: random(t, bound, minute(at), int64(at)+1, 300, 600), All: true, Windowed: true})
+	}
+	r := window.NewRolling(window.RollingOptions{Budget: 1 << 30, Granule: time.Minute})
+	whole := 0
+	for at := range len(sources) - width {
+		did, err := r.Fold(nil, bound, sources[at:at+width], nil, minute(at+width-1), nil, func(window.Documents) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if did.Complete {
+			whole++
+		}
+		if r.Bytes() == 0 {
+			t.Fatalf("step %d: the window was let go", at)
+		}
+		if at == 0 {
+			held := r.Bytes() - r.DocumentBytes()
+			r.Limit(held + held/4)
+		}
+	}
+	if whole < 2 || whole > len(sources)/4 {
+		t.Errorf("%d of the folds were whole", whole)
+	}
 }
