@@ -289,7 +289,8 @@ func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, m *sink.Manifes
 // writer writes files of one kind and lists them in files. frames may be nil.
 func (p *Pipeline) writer(name string, fields []column.Field, put datafile.Put, files *[]sink.File, frames *parquet.Frames) (*parquet.Writer, error) {
 	return datafile.NewWriter(datafile.Options{
-		Fields: fields, Name: name, Dir: p.set.TempDir, Memory: p.set.Memory, Frames: frames, Workers: p.set.Workers, Put: put, Files: files,
+		Fields: fields, Name: name, Dir: p.set.TempDir, Memory: p.set.Memory, Waiting: p.waiting, Frames: frames, Workers: p.set.Workers,
+		Put: put, Files: files,
 	})
 }
 

@@ -181,6 +181,7 @@ type Pipeline struct {
 	doubt     doubt
 	collector *sink.Collector
 	frames    *parquet.Frames // nil where nothing is kept
+	waiting   *spool.Budget   // of files of panes on their way
 	rows      rowLog
 	types     []column.Type // those of the last run
 	late      lateZone
@@ -221,6 +222,7 @@ func New(set Settings) *Pipeline {
 		rows:      rowLog{hasher: hasher},
 		poke:      make(chan struct{}, 1),
 		collector: sink.NewCollector(set.Sink),
+		waiting:   spool.NewBudget(set.WindowBytes / waitingShare),
 	}
 	if !set.NoCache {
 		p.frames = parquet.NewFrames(frames)
@@ -231,8 +233,12 @@ func New(set Settings) *Pipeline {
 	return p
 }
 
-// frameShare is which part of the window's memory is for compressed pages.
-const frameShare = 16
+// frameShare is which part of the window's memory is for compressed pages, and
+// waitingShare how much beside it is for files that wait for their upload.
+const (
+	frameShare   = 16
+	waitingShare = 16
+)
 
 // Outcome is how a step ended.
 type Outcome string

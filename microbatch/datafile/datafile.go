@@ -13,7 +13,8 @@ import (
 	"github.com/deltad/deltad/sink/parquet"
 )
 
-// memory is how much of a file waits in memory for its upload.
+// memory is how much of a file waits in memory for its upload, unless Waiting
+// has room for more.
 const memory = 8 << 20
 
 // Put stores a finished file and returns its key: one file at a time, beside
@@ -29,6 +30,9 @@ type Options struct {
 	// Dir and Memory are those of the spools.
 	Dir    string
 	Memory *spool.Budget
+	// Waiting is memory for files that wait for their upload, as far as it goes:
+	// what slices, which stay, have not filled. nil is none.
+	Waiting *spool.Budget
 	// Frames keeps compressed pages; nil keeps none.
 	Frames *parquet.Frames
 	// Workers is how many columns are encoded at a time.
@@ -43,7 +47,7 @@ type Options struct {
 func NewWriter(o Options) (*parquet.Writer, error) {
 	return parquet.NewWriter(parquet.Options{
 		Fields: o.Fields, Name: o.Name, Frames: o.Frames, Workers: o.Workers,
-		Spool: func() parquet.Spool { return waiting{spool.NewSmall(o.Dir, o.Memory, memory)} },
+		Spool: func() parquet.Spool { return waiting{o.spool()} },
 		Put: func(ctx context.Context, part parquet.Part, body io.ReadSeeker) error {
 			key, err := o.Put(ctx, part.Name, body, part.SHA256)
 			if err != nil {
@@ -53,6 +57,15 @@ func NewWriter(o Options) (*parquet.Writer, error) {
 			return nil
 		},
 	})
+}
+
+func (o Options) spool() *spool.Spool {
+	if o.Waiting != nil {
+		if left := o.Waiting.Left(); left > memory {
+			return spool.NewSmall(o.Dir, o.Waiting, int(left))
+		}
+	}
+	return spool.NewSmall(o.Dir, o.Memory, memory)
 }
 
 // waiting is a spool as the writer of files knows it.
