@@ -21,7 +21,7 @@
 //
 // Integers are DELTA_BINARY_PACKED, key strings DELTA_BYTE_ARRAY, other strings DELTA_LENGTH_BYTE_ARRAY, the rest PLAIN. A chunk whose
 // first page shows that strings, doubles or integers repeat has a dictionary. Doubles without one that do not compress to a quarter are
-// stored, in frames of zstd like everything else. Texts without a dictionary are compressed by squeeze.
+// stored, in frames of zstd like everything else.
 //
 // # How it is made
 //

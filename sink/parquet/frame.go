@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	"github.com/parquet-go/parquet-go/format"
-
-	"github.com/deltad/deltad/sink/parquet/squeeze"
 )
 
 // What becomes of the fractions of a chunk, which are compressed if that makes them squeezeGain times smaller.
@@ -49,7 +47,8 @@ func (p *pager) compress(l *leaf, body []byte, levels int, encoding format.Encod
 // squeeze compresses the page, or takes the bytes that it was compressed to before.
 func (p *pager) squeeze(l *leaf, body []byte, encoding format.Encoding) {
 	if !p.frames.keeps(l.path, len(l.chunk.index), body, encoding) {
-		p.squeezeAnew(l, body, encoding)
+		l.labour = len(body)
+		p.packed = p.zstd.EncodeAll(body, p.packed[:0])
 		return
 	}
 	k := p.frames.key(body)
@@ -57,22 +56,9 @@ func (p *pager) squeeze(l *leaf, body []byte, encoding format.Encoding) {
 		p.packed = append(p.packed[:0], packed...)
 		return
 	}
-	p.squeezeAnew(l, body, encoding)
-	p.frames.put(k, p.packed)
-}
-
-// squeezeLeast is the least page of texts for which tables of its own are worth it.
-const squeezeLeast = 4 << 10
-
-// squeezeAnew compresses the page.
-func (p *pager) squeezeAnew(l *leaf, body []byte, encoding format.Encoding) {
 	l.labour = len(body)
-	texts := encoding == format.DeltaByteArray || encoding == format.DeltaLengthByteArray
-	if texts && len(body) >= squeezeLeast && len(body) <= squeeze.Most {
-		p.packed = p.texts.Append(p.packed[:0], body)
-	} else {
-		p.packed = p.zstd.EncodeAll(body, p.packed[:0])
-	}
+	p.packed = p.zstd.EncodeAll(body, p.packed[:0])
+	p.frames.put(k, p.packed)
 }
 
 // The parts of a frame of zstd (RFC 8878) that are made here.

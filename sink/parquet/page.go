@@ -11,19 +11,16 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/delta"
 	"github.com/parquet-go/parquet-go/encoding/rle"
 	"github.com/parquet-go/parquet-go/format"
-
-	"github.com/deltad/deltad/sink/parquet/squeeze"
 )
 
 // pager makes pages out of the values of leaves. It is the room and the tools that this takes, for one goroutine, and nothing that it
 // keeps from one page to the next shows in the bytes, nor does what frames keep.
 type pager struct {
 	zstd    *zstd.Encoder
-	texts   *squeeze.Encoder // the faster one for what is text
-	frames  *Frames          // nil for none
-	body    []byte           // levels and values
-	packed  []byte           // body, compressed
-	scratch []byte           // what an encoder of the library made
+	frames  *Frames // nil for none
+	body    []byte  // levels and values
+	packed  []byte  // body, compressed
+	scratch []byte  // what an encoder of the library made
 	counts  []int32
 }
 
@@ -40,7 +37,7 @@ func newPager(frames *Frames) (*pager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make compressor: %w", err)
 	}
-	return &pager{zstd: z, texts: squeeze.New(), frames: frames}, nil
+	return &pager{zstd: z, frames: frames}, nil
 }
 
 // page ends the leaf's page: it goes to the leaf's chunk, and the leaf is empty.
