@@ -80,7 +80,7 @@ func FuzzPage(f *testing.F) {
 		if encoded {
 			out.EncodingType = types.EncodingTypeUrl
 		}
-		p, err := page(store.ListOptions{Prefix: prefix, Delimiter: "/"}, listedBy(out))
+		p, err := page(store.ListOptions{Prefix: prefix, Delimiter: "/"}, out)
 		if err != nil {
 			return
 		}

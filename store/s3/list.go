@@ -29,15 +29,11 @@ func (s *Store) List(ctx context.Context, o store.ListOptions) (store.Page, erro
 	} else {
 		in.StartAfter = optional(o.StartAfter)
 	}
-	ahead, got := reading(ctx)
-	out, err := s.client.ListObjectsV2(ahead, in)
+	out, err := s.client.ListObjectsV2(ctx, in)
 	if err != nil {
 		return store.Page{}, s.fail(ctx, "list", o.Prefix, err)
 	}
-	if !got.ok {
-		got.got = listedBy(out)
-	}
-	p, err := page(o, got.got)
+	p, err := page(o, out)
 	if err != nil {
 		return store.Page{}, store.Fail("list", s.String(), o.Prefix, store.ErrBadListing, err)
 	}
@@ -52,19 +48,18 @@ func optional(v string) *string {
 }
 
 // page turns an answer into a page, or says why it cannot be trusted.
-func page(o store.ListOptions, out listed) (store.Page, error) {
+func page(o store.ListOptions, out *s3.ListObjectsV2Output) (store.Page, error) {
 	var p store.Page
 	decode := func(v string) (string, error) { return v, nil }
-	if out.encoded {
+	if out.EncodingType == types.EncodingTypeUrl {
 		decode = url.QueryUnescape
 	}
-	p.Objects = make([]store.ObjectInfo, 0, len(out.objects))
-	for _, info := range out.objects {
-		key, err := decode(info.Key)
+	for _, obj := range out.Contents {
+		key, err := decode(aws.ToString(obj.Key))
 		if err != nil {
-			return p, fmt.Errorf("key %q: %w", info.Key, err)
+			return p, fmt.Errorf("key %q: %w", aws.ToString(obj.Key), err)
 		}
-		info.Key, info.ETag = key, unquote(info.ETag)
+		info := store.ObjectInfo{Key: key, ETag: unquote(aws.ToString(obj.ETag)), Size: aws.ToInt64(obj.Size), LastModified: utc(obj.LastModified)}
 		if info.ETag == "" || info.Size < 0 {
 			return p, fmt.Errorf("key %q has ETag %q and size %d", key, info.ETag, info.Size)
 		}
@@ -76,10 +71,10 @@ func page(o store.ListOptions, out listed) (store.Page, error) {
 		}
 		p.Objects = append(p.Objects, info)
 	}
-	for _, sent := range out.prefixes {
-		prefix, err := decode(sent)
+	for _, c := range out.CommonPrefixes {
+		prefix, err := decode(aws.ToString(c.Prefix))
 		if err != nil {
-			return p, fmt.Errorf("prefix %q: %w", sent, err)
+			return p, fmt.Errorf("prefix %q: %w", aws.ToString(c.Prefix), err)
 		}
 		if err := asked(o, prefix, true); err != nil {
 			return p, err
@@ -93,10 +88,10 @@ func page(o store.ListOptions, out listed) (store.Page, error) {
 			return p, fmt.Errorf("prefix %q twice", p.Prefixes[i])
 		}
 	}
-	if !out.truncated {
+	if !aws.ToBool(out.IsTruncated) {
 		return p, nil
 	}
-	switch p.NextToken = out.token; p.NextToken {
+	switch p.NextToken = aws.ToString(out.NextContinuationToken); p.NextToken {
 	case "":
 		return p, errors.New("truncated, but without a token to go on")
 	case o.Token:

@@ -100,7 +100,6 @@ func (g guard) Do(req *http.Request) (*http.Response, error) {
 		io.Reader
 		io.Closer
 	}{r, body}
-	read(req.Context(), resp)
 	return resp, nil
 }
 
