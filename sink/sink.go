@@ -182,7 +182,7 @@ func (s *Sink) WriteManifest(ctx context.Context, m Manifest) (Ref, error) {
 }
 
 func (s *Sink) writeInputs(ctx context.Context, m *Manifest) error {
-	b, err := encodeInputs(m.Inputs)
+	b, err := encode(inputsFile{inputsFormat, m.Inputs})
 	if err != nil {
 		return fmt.Errorf("encode inputs of %s: %w", m.RunID, err)
 	}
