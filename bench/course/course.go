@@ -43,9 +43,10 @@ type Course struct {
 	Key    string // column
 	Fields []Field
 	Set    events.Set
-	Ticks  int  // steps of one new partition in a row, the first of which is First
-	Jump   bool // whether half a window comes at once
-	Late   int  // index of the partition that gets a late object
+	Ticks  int   // steps of one new partition in a row, the first of which is First
+	Jump   bool  // whether half a window comes at once
+	Late   int   // index of the partition that gets a late object
+	Layers int64 // bytes from which a pane is one of layers; 0 for what deltad has by default
 }
 
 // Further is how many partitions behind the window a course needs.
@@ -103,7 +104,7 @@ func (c Course) Run(ctx context.Context, p Place) (samples []Sample, err error) 
 	p.Scratch = dir
 	d, err := side.NewDaemon(ctx, side.Setup{
 		Binary: p.Binary, Dir: filepath.Join(dir, "deltad"), Threads: p.Threads, Memory: p.Memory, Window: c.Set.Window,
-		Further: Further(c.Set.Window, c.Ticks, c.Jump), Index: c.index(), Env: p.Env,
+		Further: Further(c.Set.Window, c.Ticks, c.Jump), Index: c.index(), Layers: c.Layers, Env: p.Env,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", c.Name, err)

@@ -41,6 +41,7 @@ type Course struct {
 	Window  int
 	Rows    int
 	Objects int
+	Layered bool // a step writes what differs and not the whole pane
 	Samples []course.Sample
 }
 

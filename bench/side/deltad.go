@@ -37,6 +37,7 @@ type Setup struct {
 	Window  int   // partitions
 	Further int   // partitions that are shown beyond the first window
 	Index   string
+	Layers  int64    // bytes from which a pane is one of layers; 0 for what deltad has by default
 	Env     []string // of the process, beside this one's
 }
 
@@ -66,7 +67,7 @@ pipelines:
     window: {size: %[7]dm}
     index:
 %[8]s
-    output: {url: "file://%[1]s/out", retain: {for: 1s, panes: 2}}
+    output: {url: "file://%[1]s/out", retain: {for: 1s, panes: 2}%[9]s}
 `
 
 // NewDaemon writes the configuration of a daemon. Nothing runs yet.
@@ -89,7 +90,11 @@ func NewDaemon(ctx context.Context, s Setup) (*Daemon, error) {
 		return nil, fmt.Errorf("find a free port: %w", err)
 	}
 	index := "      " + strings.ReplaceAll(strings.TrimSpace(s.Index), "\n", "\n      ")
-	text := fmt.Sprintf(config, s.Dir, s.Threads, s.Memory>>20, d.admin, Pipeline, events.Layout, s.Window, index)
+	layers := ""
+	if s.Layers > 0 {
+		layers = fmt.Sprintf(", layers: {above: %dB}", s.Layers)
+	}
+	text := fmt.Sprintf(config, s.Dir, s.Threads, s.Memory>>20, d.admin, Pipeline, events.Layout, s.Window, index, layers)
 	if err := os.WriteFile(d.config(), []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("prepare a daemon: %w", err)
 	}

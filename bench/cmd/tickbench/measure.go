@@ -55,6 +55,7 @@ func planned() []struct {
 		{course.Course{Name: "60 slices, integer keys, with sketches", Key: "item_id", Fields: course.Sketched()}, hour},
 		{course.Course{Name: "300 slices, integer keys", Key: "item_id", Fields: course.Plain()}, window{300, 1, false}},
 		{course.Course{Name: "1,440 slices, integer keys", Key: "item_id", Fields: course.Plain()}, window{1440, 1, false}},
+		{course.Course{Name: "1,440 slices, integer keys, in layers", Key: "item_id", Fields: course.Plain(), Layers: 1 << 20}, window{1440, 1, false}},
 	}
 }
 
@@ -138,7 +139,7 @@ func (o options) measure(ctx context.Context, only *regexp.Regexp) (r report.Res
 		}
 		c.Ticks, c.Jump, c.Late = o.ticks, p.window.jump, p.window.late()
 		courses = append(courses, c)
-		r.Courses = append(r.Courses, report.Course{Name: c.Name, Window: c.Set.Window, Rows: c.Set.Rows, Objects: c.Set.Files})
+		r.Courses = append(r.Courses, report.Course{Name: c.Name, Window: c.Set.Window, Rows: c.Set.Rows, Objects: c.Set.Files, Layered: c.Layers > 0})
 	}
 	r.When, r.Source, r.Machine, r.Threads, r.Memory = time.Now(), o.source(ctx), machine(), o.threads, o.memory
 	for n := range o.repeats {
