@@ -5,22 +5,16 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"syscall"
-	"unsafe"
-)
 
-const (
-	tmpfile = 0o20000000 | syscall.O_DIRECTORY // O_TMPFILE, of which the constant is missing
-	atCWD   = -100                             // AT_FDCWD
-	follow  = 0x400                            // AT_SYMLINK_FOLLOW
+	"golang.org/x/sys/unix"
 )
 
 // unnamed makes a file that has no name from the first and can be given one later,
 // or is errors.ErrUnsupported.
 func unnamed(dir string) (*os.File, error) {
-	f, err := os.OpenFile(dir, os.O_RDWR|tmpfile, 0o600)
+	f, err := os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE, 0o600)
 	switch {
-	case errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EINVAL): // a kernel or a file system that knows of no such thing
+	case errors.Is(err, unix.EISDIR), errors.Is(err, unix.EINVAL): // a kernel or a file system that knows of no such thing
 		return nil, errors.ErrUnsupported
 	case err != nil:
 		return nil, err // EOPNOTSUPP is errors.ErrUnsupported
@@ -34,22 +28,9 @@ func link(f *os.File, name string) error {
 	if err != nil {
 		return err
 	}
-	to, err := syscall.BytePtrFromString(name)
-	if err != nil {
-		return err
-	}
 	var failed error
 	err = conn.Control(func(fd uintptr) {
-		from, err := syscall.BytePtrFromString("/proc/self/fd/" + strconv.Itoa(int(fd)))
-		if err != nil {
-			failed = err
-			return
-		}
-		cwd := atCWD
-		_, _, code := syscall.Syscall6(syscall.SYS_LINKAT, uintptr(cwd), uintptr(unsafe.Pointer(from)), uintptr(cwd), uintptr(unsafe.Pointer(to)), follow, 0) //nolint:gosec // two strings for the kernel
-		if code != 0 {
-			failed = code
-		}
+		failed = unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.FormatUint(uint64(fd), 10), unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW)
 	})
 	if err == nil {
 		err = failed
