@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"weak"
 
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/scan"
@@ -119,9 +120,15 @@ func (r *Reuse) giveFile(b []byte, most int64) {
 }
 
 // watch has collected called when the collector next runs; the caller holds mu.
+// A Reuse that nobody has any more goes at once, with what it keeps: were it held
+// until it is empty, a process that makes many would hold ever more.
 func (r *Reuse) watch() {
 	r.mu.watched = true
-	runtime.AddCleanup(&struct{ unreachable *int }{}, (*Reuse).collected, r)
+	runtime.AddCleanup(&struct{ unreachable *int }{}, func(w weak.Pointer[Reuse]) {
+		if r := w.Value(); r != nil {
+			r.collected()
+		}
+	}, weak.Make(r))
 }
 
 // collected lets go of what was idle for long.

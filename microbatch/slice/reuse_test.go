@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -145,5 +146,23 @@ func TestReuseLetsGo(t *testing.T) {
 		}
 		runtime.GC()
 		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestAReuseGoesWithItsOwner: what is idle is not kept for a Reuse that nobody has.
+func TestAReuseGoesWithItsOwner(t *testing.T) {
+	r := &Reuse{}
+	r.give(r.take())
+	r.giveFile(r.takeFile(1<<20), 1<<30)
+	left := weak.Make(r)
+	runtime.GC()
+	runtime.KeepAlive(r)
+	if left.Value() == nil {
+		t.Fatal("it went while somebody had it")
+	}
+	r = nil
+	runtime.GC()
+	if left.Value() != nil {
+		t.Error("it is kept after its owner")
 	}
 }
