@@ -28,7 +28,7 @@ type call struct {
 }
 
 const (
-	shortLease = 4 * time.Second
+	shortLease = 8 * time.Second
 	usualLease = 30 * time.Second
 )
 
