@@ -34,8 +34,8 @@ func (h history) lines(run string) (lines []watermark.LedgerEntry) {
 		lines = append(lines, watermark.LedgerEntry{Source: watermark.History, Partition: start, State: watermark.History, RunID: run, Members: members})
 	}
 	line(h.from, "")
-	for rest := h.objects; len(rest) > 0; rest = rest[partitionLen(rest):] {
-		line(rest[0].Partition, members(rest[:partitionLen(rest)]))
+	for rest := h.objects; len(rest) > 0; rest = rest[headLen(rest, objectStart):] {
+		line(rest[0].Partition, members(rest[:headLen(rest, objectStart)]))
 	}
 	return lines[max(0, len(lines)-maxHistory):]
 }

@@ -93,7 +93,7 @@ func (z *lateZone) miss(objects []partition.Object) []partition.Object {
 // look returns the late objects that no look found before, among those outside
 // the coverage of a listing that began at from. ledger reads a range.
 func (z *lateZone) look(outside []partition.Object, from time.Time, ledger func(partition.Range) (Ledger, error)) ([]partition.Object, error) {
-	outside = byPartition(outside)
+	outside = byPartition(outside, objectStart)
 	changed, span := changedSince(z.seen, outside)
 	if len(changed) == 0 {
 		if z.seen = outside; z.begun {
@@ -134,12 +134,12 @@ func (z *lateZone) look(outside []partition.Object, from time.Time, ledger func(
 func changedSince(seen, outside []partition.Object) (changed []partition.Object, span partition.Range) {
 	for len(outside) > 0 {
 		start := outside[0].Partition
-		now := outside[:partitionLen(outside)]
+		now := outside[:headLen(outside, objectStart)]
 		outside = outside[len(now):]
 		for len(seen) > 0 && seen[0].Partition.Before(start) {
-			seen = seen[partitionLen(seen):]
+			seen = seen[headLen(seen, objectStart):]
 		}
-		if len(seen) > 0 && seen[0].Partition.Equal(start) && sameObjects(seen[:partitionLen(seen)], now) {
+		if len(seen) > 0 && seen[0].Partition.Equal(start) && sameObjects(seen[:headLen(seen, objectStart)], now) {
 			continue
 		}
 		if changed = append(changed, now...); span.To.IsZero() {
@@ -148,16 +148,6 @@ func changedSince(seen, outside []partition.Object) (changed []partition.Object,
 		span.To = start
 	}
 	return changed, span
-}
-
-// partitionLen is the number of objects at the head of a list that are of the
-// first one's partition.
-func partitionLen(objects []partition.Object) int {
-	n := 0
-	for n < len(objects) && objects[n].Partition.Equal(objects[0].Partition) {
-		n++
-	}
-	return n
 }
 
 // forget lets go of what is no longer listed.

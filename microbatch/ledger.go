@@ -24,9 +24,9 @@ const maxGapEntries = 1000
 func ledgerOf(m sink.Manifest, parent *sink.Manifest, calendar partition.Calendar) []watermark.LedgerEntry {
 	var before []sink.Input
 	if parent != nil {
-		before = inputsByPartition(parent.Inputs)
+		before = byPartition(parent.Inputs, inputStart)
 	}
-	now := inputsByPartition(m.Inputs)
+	now := byPartition(m.Inputs, inputStart)
 	var entries []watermark.LedgerEntry
 	for a, b := before, now; len(a) > 0 || len(b) > 0; {
 		// What both have of the older of their first partitions.
@@ -36,10 +36,10 @@ func ledgerOf(m sink.Manifest, parent *sink.Manifest, calendar partition.Calenda
 			order = a[0].Partition.Compare(b[0].Partition.Time)
 		}
 		if len(a) > 0 && (order <= 0 || len(b) == 0) {
-			was, a = a[:firstOf(a)], a[firstOf(a):]
+			was, a = a[:headLen(a, inputStart)], a[headLen(a, inputStart):]
 		}
 		if len(b) > 0 && (order >= 0 || len(was) == 0) {
-			is, b = b[:firstOf(b)], b[firstOf(b):]
+			is, b = b[:headLen(b, inputStart)], b[headLen(b, inputStart):]
 		}
 		if len(is) == 0 {
 			entries = append(entries, vanishedFrom(m, parent, was)...)

@@ -3,6 +3,7 @@ package microbatch
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
@@ -68,36 +69,30 @@ func sameAs(inputs []sink.Input, planned []Input) bool {
 
 // sameObjects says whether two lists are the same set of objects.
 func sameObjects(a, b []partition.Object) bool {
-	return slices.EqualFunc(a, b, func(a, b partition.Object) bool { return a.Key == b.Key && a.ETag == b.ETag && a.Size == b.Size }) ||
-		partition.FingerprintOf(a) == partition.FingerprintOf(b)
+	return slices.EqualFunc(a, b, sameObject) || partition.FingerprintOf(a) == partition.FingerprintOf(b)
 }
 
-// byPartition returns objects in the order of their partitions, those of one
-// as they were. The argument is not changed.
-func byPartition(objects []partition.Object) []partition.Object {
-	inOrder := func(a, b partition.Object) int { return a.Partition.Compare(b.Partition) }
-	if !slices.IsSortedFunc(objects, inOrder) {
-		objects = slices.Clone(objects)
-		slices.SortStableFunc(objects, inOrder)
+func sameObject(a, b partition.Object) bool { return idOf(a) == idOf(b) }
+
+func objectStart(o partition.Object) time.Time { return o.Partition }
+
+func inputStart(in sink.Input) time.Time { return in.Partition.Time }
+
+// byPartition returns objects or inputs in the order of their partitions, those
+// of one as they were. The argument is not changed.
+func byPartition[T any](list []T, start func(T) time.Time) []T {
+	inOrder := func(a, b T) int { return start(a).Compare(start(b)) }
+	if !slices.IsSortedFunc(list, inOrder) {
+		list = slices.Clone(list)
+		slices.SortStableFunc(list, inOrder)
 	}
-	return objects
+	return list
 }
 
-// inputsByPartition is byPartition of a manifest's inputs.
-func inputsByPartition(inputs []sink.Input) []sink.Input {
-	inOrder := func(a, b sink.Input) int { return a.Partition.Compare(b.Partition.Time) }
-	if !slices.IsSortedFunc(inputs, inOrder) {
-		inputs = slices.Clone(inputs)
-		slices.SortStableFunc(inputs, inOrder)
-	}
-	return inputs
-}
-
-// firstOf is the number of inputs at the head of a list that are of the first
-// one's partition.
-func firstOf(inputs []sink.Input) int {
+// headLen is how many at the head of a list are of the first one's partition.
+func headLen[T any](list []T, start func(T) time.Time) int {
 	n := 0
-	for n < len(inputs) && inputs[n].Partition.Equal(inputs[0].Partition.Time) {
+	for n < len(list) && start(list[n]).Equal(start(list[0])) {
 		n++
 	}
 	return n

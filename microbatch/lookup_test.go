@@ -164,7 +164,7 @@ func TestChangedSinceIsThatOfFingerprints(t *testing.T) {
 				span.From = before
 			}
 		}
-		changed, got := changedSince(byPartition(seen), byPartition(outside))
+		changed, got := changedSince(byPartition(seen, objectStart), byPartition(outside, objectStart))
 		if got != span {
 			t.Fatalf("span %s, want %s", got, span)
 		}

@@ -1,6 +1,10 @@
 package microbatch
 
-import "github.com/deltad/deltad/microbatch/slice"
+import (
+	"slices"
+
+	"github.com/deltad/deltad/microbatch/slice"
+)
 
 // naming names the slices of inputs and remembers the names of those before: a
 // name is a hash of what is in the input, and of a long window's inputs all but
@@ -32,14 +36,5 @@ func (n *naming) of(inputs []slice.Input) []slice.ID {
 
 // sameInputs says whether two inputs are of the same objects, in one order.
 func sameInputs(a, b slice.Input) bool {
-	if !a.Start.Equal(b.Start) || len(a.Objects) != len(b.Objects) {
-		return false
-	}
-	for i := range a.Objects {
-		x, y := &a.Objects[i], &b.Objects[i]
-		if x.Key != y.Key || x.ETag != y.ETag || x.Size != y.Size {
-			return false
-		}
-	}
-	return true
+	return a.Start.Equal(b.Start) && slices.EqualFunc(a.Objects, b.Objects, sameObject)
 }

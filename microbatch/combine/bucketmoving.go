@@ -28,40 +28,17 @@ type buckets interface {
 // group in order, so that a quantile is found without sorting, and none without
 // a count.
 type bucketMoving struct {
+	groupTallies
 	fn      *bucketFn
-	table   slots[tally]
-	used    []uint32 // of each group: tallies
-	total   []uint64
 	foreign []tally
 }
 
-func (c *bucketMoving) Len() int { return len(c.total) }
-
-func (c *bucketMoving) Grow(n int) {
-	c.table.Grow(n)
-	c.used, c.total = grow(c.used, n), grow(c.total, n)
-}
-
-func (c *bucketMoving) Reset() {
-	c.table.Reset()
-	c.used, c.total = c.used[:0], c.total[:0]
-}
-
-func (c *bucketMoving) Bytes() int64 {
-	return c.table.held(16) + int64(4*cap(c.used)+8*cap(c.total)+16*cap(c.foreign))
-}
+func (c *bucketMoving) Bytes() int64 { return c.held() + int64(16*cap(c.foreign)) }
 
 // Add is no part of a window.
 func (c *bucketMoving) Add(*Input) error { return errMoving }
 
 func (c *bucketMoving) ascending(g uint32) []tally { return c.table.get(g)[:c.used[g]] }
-
-func (c *bucketMoving) sum(g uint32) uint64 { return c.total[g] }
-
-func (c *bucketMoving) Clear(g uint32) {
-	c.table.drop(g)
-	c.used[g], c.total[g] = 0, 0
-}
 
 func (c *bucketMoving) Merge(g uint32, acc []byte) error {
 	list, total, err := c.fn.parse(c.foreign[:0], acc)

@@ -179,12 +179,17 @@ func (c *distinctColumn) fold(g uint32) []byte {
 	return r
 }
 
-func (c *distinctColumn) Merge(g uint32, acc []byte) error {
+// read reads an accumulator: coupons into list, registers into scratch.
+func (c *distinctColumn) read(acc []byte) (form byte, err error) {
+	c.list = c.list[:0]
 	if len(acc) > 0 && acc[0] != formCoupons {
 		clear(c.scratch)
 	}
-	c.list = c.list[:0]
-	form, err := c.fn.parse(acc, c.scratch, &c.list)
+	return c.fn.parse(acc, c.scratch, &c.list)
+}
+
+func (c *distinctColumn) Merge(g uint32, acc []byte) error {
+	form, err := c.read(acc)
 	if err != nil || form == 0 {
 		return err
 	}

@@ -91,15 +91,6 @@ func (c *distinctMoving) Merge(g uint32, acc []byte) error {
 	return c.distinctColumn.Merge(g, acc)
 }
 
-// read reads an accumulator: coupons into list, registers into scratch.
-func (c *distinctMoving) read(acc []byte) (form byte, err error) {
-	c.list = c.list[:0]
-	if len(acc) == 0 || acc[0] != formCoupons {
-		clear(c.scratch)
-	}
-	return c.fn.parse(acc, c.scratch, &c.list)
-}
-
 // count counts an item of g once more; false says that there is no room for it.
 func (c *distinctMoving) count(g, item uint32) bool {
 	s := c.find(g, item)

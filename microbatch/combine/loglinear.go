@@ -153,10 +153,8 @@ func (l logLinear) valid(bucket int32) bool {
 // bucket does not follow the one before at once; then after it the number of
 // buckets between less one, as a uvarint. No count is 0.
 type bucketColumn struct {
+	groupTallies
 	fn      *bucketFn
-	table   slots[tally]
-	used    []uint32 // of each group: slots with a key
-	total   []uint64
 	list    []tally
 	foreign []tally
 }
@@ -237,20 +235,40 @@ func (f *bucketFn) parseTallies(list []tally, b []byte) (_ []tally, total uint64
 	return list, total, nil
 }
 
-func (c *bucketColumn) Len() int { return len(c.total) }
+// groupTallies is what each group has counted.
+type groupTallies struct {
+	table slots[tally]
+	used  []uint32 // of each group: slots with a key
+	total []uint64
+}
 
-func (c *bucketColumn) Grow(n int) {
+func (c *groupTallies) Len() int { return len(c.total) }
+
+func (c *groupTallies) Grow(n int) {
 	c.table.Grow(n)
 	c.used, c.total = grow(c.used, n), grow(c.total, n)
 }
 
-func (c *bucketColumn) Reset() {
+func (c *groupTallies) Reset() {
 	c.table.Reset()
 	c.used, c.total = c.used[:0], c.total[:0]
 }
 
+func (c *groupTallies) Clear(g uint32) {
+	c.table.drop(g)
+	c.used[g], c.total[g] = 0, 0
+}
+
+// sum is how many values a group has counted.
+func (c *groupTallies) sum(g uint32) uint64 { return c.total[g] }
+
+// held is the memory in bytes.
+func (c *groupTallies) held() int64 {
+	return c.table.held(16) + int64(4*cap(c.used)+8*cap(c.total))
+}
+
 func (c *bucketColumn) Bytes() int64 {
-	return c.table.held(16) + int64(4*cap(c.used)+8*cap(c.total)+16*(cap(c.list)+cap(c.foreign)))
+	return c.held() + int64(16*(cap(c.list)+cap(c.foreign)))
 }
 
 func (c *bucketColumn) Add(in *Input) error {
@@ -357,13 +375,6 @@ func (c *bucketColumn) ascending(g uint32) []tally {
 	}
 	slices.SortFunc(c.list, func(a, b tally) int { return int(int64(a.key) - int64(b.key)) })
 	return c.list
-}
-
-func (c *bucketColumn) sum(g uint32) uint64 { return c.total[g] }
-
-func (c *bucketColumn) Clear(g uint32) {
-	c.table.drop(g)
-	c.used[g], c.total[g] = 0, 0
 }
 
 func (c *bucketColumn) AppendAcc(dst []byte, g uint32) []byte {

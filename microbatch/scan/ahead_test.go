@@ -95,6 +95,31 @@ func TestRowGroupsOverlap(t *testing.T) {
 	}
 }
 
+// faulty is an object of data with a few bits turned, a read of which may fail as
+// broken or come back short where one byte lies.
+func faulty(rt *rapid.T, data []byte, broken error) *rangeBlob {
+	data = bytes.Clone(data)
+	size := int64(len(data))
+	for range rapid.IntRange(0, 2).Draw(rt, "flips") {
+		data[rapid.IntRange(0, len(data)-1).Draw(rt, "at")] ^= 1 << rapid.IntRange(0, 7).Draw(rt, "bit")
+	}
+	fails := rapid.Int64Range(-size, size).Draw(rt, "fails")
+	short := rapid.Bool().Draw(rt, "short")
+	blob := &rangeBlob{memBlob: memBlob{key: "f", data: data}}
+	blob.read = func(ctx context.Context, off, n int64) ([]byte, error) {
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case fails < off || fails >= off+n:
+			return data[off : off+n], nil
+		case short:
+			return data[off:fails], nil
+		}
+		return nil, broken
+	}
+	return blob
+}
+
 // TestReadingAheadShowsNowhere: rows, order and the error are those of reading
 // one group after the other, whatever the bytes ahead, and they are all given
 // back.
@@ -102,24 +127,7 @@ func TestReadingAheadShowsNowhere(t *testing.T) {
 	data := grouped(t, 6, 50, 2000)
 	broken := errors.New("broken")
 	rapid.Check(t, func(rt *rapid.T) {
-		damaged := bytes.Clone(data)
-		for range rapid.IntRange(0, 2).Draw(rt, "flips") {
-			damaged[rapid.IntRange(0, len(data)-1).Draw(rt, "at")] ^= 1 << rapid.IntRange(0, 7).Draw(rt, "bit")
-		}
-		fails := rapid.Int64Range(-int64(len(data)), int64(len(data))).Draw(rt, "fails")
-		short := rapid.Bool().Draw(rt, "short")
-		blob := &rangeBlob{memBlob: memBlob{key: "f", data: damaged}}
-		blob.read = func(ctx context.Context, off, n int64) ([]byte, error) {
-			switch {
-			case ctx.Err() != nil:
-				return nil, context.Cause(ctx)
-			case fails < off || fails >= off+n:
-				return damaged[off : off+n], nil
-			case short:
-				return damaged[off:fails], nil
-			}
-			return nil, broken
-		}
+		blob := faulty(rt, data, broken)
 		stop := rapid.IntRange(-20, 10).Draw(rt, "stop")
 		scan := func(ahead *Ahead) (string, error) {
 			var out strings.Builder

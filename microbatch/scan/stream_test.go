@@ -1,7 +1,6 @@
 package scan
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -70,25 +69,7 @@ func TestReadingTextAheadShowsNowhere(t *testing.T) {
 	datas := [][]byte{[]byte(text), gz(t, text), zst(t, text), gz(t, lined(50)+strings.Repeat(" ", 300_000)+"\n"+text)}
 	broken := errors.New("broken")
 	rapid.Check(t, func(rt *rapid.T) {
-		data := bytes.Clone(rapid.SampledFrom(datas).Draw(rt, "data"))
-		size := int64(len(data))
-		for range rapid.IntRange(0, 2).Draw(rt, "flips") {
-			data[rapid.IntRange(0, len(data)-1).Draw(rt, "at")] ^= 1 << rapid.IntRange(0, 7).Draw(rt, "bit")
-		}
-		fails := rapid.Int64Range(-size, size).Draw(rt, "fails")
-		short := rapid.Bool().Draw(rt, "short")
-		blob := &rangeBlob{memBlob: memBlob{key: "f", data: data}}
-		blob.read = func(ctx context.Context, off, n int64) ([]byte, error) {
-			switch {
-			case ctx.Err() != nil:
-				return nil, context.Cause(ctx)
-			case fails < off || fails >= off+n:
-				return data[off : off+n], nil
-			case short:
-				return data[off:fails], nil
-			}
-			return nil, broken
-		}
+		blob := faulty(rt, rapid.SampledFrom(datas).Draw(rt, "data"), broken)
 		lim := Limits{Whole: 1, piece: rapid.SampledFrom([]int64{512, 4096, 1 << 20}).Draw(rt, "piece")}
 		stop := rapid.IntRange(-20, 4).Draw(rt, "stop")
 		scan := func(lim Limits) (string, error) {
