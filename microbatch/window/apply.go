@@ -74,6 +74,7 @@ func (r *Rolling) apply(ended func() error, changes []change, now *sourceSet, ba
 			c.empty(g)
 		}
 	}
+	r.documents.leave(s.gone)
 	r.held = now
 	r.reorder(s.appeared, len(s.gone) > 0)
 	due := s.due()

@@ -16,11 +16,15 @@ type emitter struct {
 	keyed     int    // key columns
 	spare     int64  // bytes that documents may hold
 	keeps     bool
+	lost      bool // it did when the emission began
 
 	asked []uint32 // the groups that are extracted
 	keys  [][]byte // of these
 	fresh Documents
 	out   Documents
+
+	teller *teller // nil where nobody asks for what has changed, or nobody can tell
+	one    [1]uint32
 
 	proofs  []uint32 // groups of the block that are extracted to see that what is kept is that
 	touched []uint32 // and all that are to be extracted
@@ -31,32 +35,136 @@ type emitter struct {
 // emit hands the documents over in key order. It extracts those that were
 // touched since it last did, and those that the sampler takes: the canary
 // compares accumulators, and what is kept must be what they make.
-func (r *Rolling) emit(bound *index.Bound, base *Base, sampler *Sampler, emit func(Documents) error) error {
+func (r *Rolling) emit(bound *index.Bound, base *Base, sampler *Sampler, to Receiver, did *Rolled) error {
 	e, err := r.newEmitter(bound, base)
 	if err != nil {
 		return err
 	}
-	one := make([]uint32, 1)
+	d := &r.documents
+	defer func() {
+		if e.lost {
+			d.refuse(r.keys.Len())
+		}
+	}()
+	last := d.mark
+	d.mark = nil // until all rows were taken
+	if to.Since != nil && to.Since == last {
+		if e.teller, err = r.newTeller(to.Changes, e.fresh.Docs, e.fresh.Tombstones); err != nil {
+			return err
+		}
+	}
+	did.Told = e.teller != nil
+	if did.Told && to.Alone {
+		err = e.few(sampler)
+	} else {
+		err = e.all(sampler, to.Rows)
+	}
+	if err != nil {
+		return err
+	}
+	if did.Told {
+		if err := e.teller.end(r); err != nil {
+			return err
+		}
+	}
+	return e.end(did)
+}
+
+// end says that all rows were emitted.
+func (e *emitter) end(did *Rolled) error {
+	if !e.keeps && e.teller == nil {
+		return nil
+	}
+	d, r := &e.r.documents, e.r
+	for _, g := range d.gone {
+		if r.holders[g] == 0 {
+			d.is(g, NoRow)
+		}
+	}
+	d.gone = d.gone[:0]
+	did.Documents, did.Tombstones = d.counts[DocumentRow], d.counts[TombstoneRow]
+	if n := did.Documents + did.Tombstones; n != int64(len(r.order)) {
+		return fmt.Errorf("%w: %d rows are known of %d keys", ErrUnreadable, n, len(r.order))
+	}
+	if err := d.compact(); err != nil {
+		return err
+	}
+	if e.keeps && r.o.Hasher.Valid() {
+		d.mark = &Mark{}
+		did.Mark = d.mark
+	}
+	return nil
+}
+
+// all emits every row.
+func (e *emitter) all(sampler *Sampler, emit func(Documents) error) error {
+	r := e.r
 	for rest := r.order; len(rest) > 0; {
 		groups := rest[:min(foldBlock, len(rest))]
 		rest = rest[len(groups):]
 		for _, g := range groups {
-			key := r.keys.Bytes(g)
-			if sampler.wants(key, r.based[g] || r.holders[g] > 1) {
-				one[0] = g
-				e.sampled.show(one)
-				sampler.keep(key, e.sampled.columns, 0)
+			if e.sample(sampler, g) {
 				e.proofs = append(e.proofs, g)
 			}
 		}
 		if err := e.block(groups); err != nil {
 			return err
 		}
+		if e.teller != nil {
+			if err := e.teller.flush(); err != nil {
+				return err
+			}
+		}
 		if err := emit(e.out); err != nil {
 			return err
 		}
 	}
-	return r.documents.compact()
+	return nil
+}
+
+// few makes out the rows that were touched, and tells of them.
+func (e *emitter) few(sampler *Sampler) error {
+	clean := e.r.documents.clean
+	e.touched = e.touched[:0]
+	for rest := e.r.order; len(rest) > 0; {
+		n := min(sampler.pass(len(rest)), foldBlock)
+		for _, g := range rest[:n] {
+			if !clean[g] {
+				e.touched = append(e.touched, g)
+			}
+		}
+		if rest = rest[n:]; n == 0 {
+			g := rest[0]
+			if rest = rest[1:]; e.sample(sampler, g) || !clean[g] {
+				e.touched = append(e.touched, g)
+			}
+		}
+		if len(e.touched) < foldBlock && len(rest) > 0 {
+			continue
+		}
+		if err := e.renew(); err != nil {
+			return err
+		}
+		if err := e.teller.flush(); err != nil {
+			return err
+		}
+		e.within()
+		e.touched = e.touched[:0]
+	}
+	return nil
+}
+
+// sample offers a group to the sampler and says whether it took it.
+func (e *emitter) sample(sampler *Sampler, g uint32) bool {
+	r := e.r
+	key := r.keys.Bytes(g)
+	if !sampler.wants(key, r.based[g] || r.holders[g] > 1) {
+		return false
+	}
+	e.one[0] = g
+	e.sampled.show(e.one[:])
+	sampler.keep(key, e.sampled.columns, 0)
+	return true
 }
 
 func (r *Rolling) newEmitter(bound *index.Bound, base *Base) (*emitter, error) {
@@ -86,23 +194,25 @@ func (r *Rolling) newEmitter(bound *index.Bound, base *Base) (*emitter, error) {
 	return e, nil
 }
 
-// within lets the documents go if they take more memory than there may be.
+// within lets the values of documents go if they take more memory than there
+// may be, and at the end of the emission what else is known of them.
 func (e *emitter) within() {
-	if e.r.documents.bytes() > e.spare {
-		e.keeps = false
-		e.r.documents.refuse(e.r.keys.Len())
+	if e.keeps && e.r.documents.bytes() > e.spare {
+		e.keeps, e.lost = false, true
+		e.r.documents.columns = nil
 	}
 }
 
 // block makes out the documents of the groups.
 func (e *emitter) block(groups []uint32) error {
-	e.out.Docs.Reset()
-	e.out.Tombstones.Reset()
-	e.out.Keys, e.out.Hashes = e.out.Keys[:0], e.out.Hashes[:0]
+	e.out.reset()
 	proofs := e.proofs
 	e.proofs = e.proofs[:0]
 	if !e.keeps {
-		return e.extract(groups, &e.out)
+		if err := e.extract(groups, &e.out); err != nil || e.teller == nil {
+			return err
+		}
+		return e.made(groups, &e.out)
 	}
 	d := &e.r.documents
 	e.touched = e.touched[:0]
@@ -120,7 +230,7 @@ func (e *emitter) block(groups []uint32) error {
 	}
 	e.docs, e.stones = e.docs[:0], e.stones[:0]
 	for _, g := range groups {
-		if d.stone[g] {
+		if d.rows[g] == TombstoneRow {
 			e.stones = append(e.stones, g)
 			continue
 		}
@@ -142,18 +252,28 @@ func (e *emitter) renew() error {
 	if len(e.touched) == 0 {
 		return nil
 	}
-	d := &e.r.documents
-	e.fresh.Docs.Reset()
-	e.fresh.Tombstones.Reset()
-	e.fresh.Keys, e.fresh.Hashes = e.fresh.Keys[:0], e.fresh.Hashes[:0]
+	e.fresh.reset()
 	if err := e.extract(e.touched, &e.fresh); err != nil {
 		return err
 	}
-	e.split(e.touched)
-	if g, ok := d.stale(e.docs, e.fresh.Hashes, e.stones); ok {
+	if err := e.made(e.touched, &e.fresh); err != nil || !e.keeps {
+		return err
+	}
+	return e.r.documents.keep(e.docs, e.fresh.Docs, e.stones, e.fresh.Tombstones)
+}
+
+// made takes note of what groups were extracted to, and parts them.
+func (e *emitter) made(groups []uint32, rows *Documents) error {
+	e.split(groups)
+	d := &e.r.documents
+	if g, ok := d.stale(e.docs, rows.Hashes, e.stones); ok {
 		return fmt.Errorf("%w: what was kept of the document of key %x is not what its accumulators make", ErrUnreadable, e.r.keys.Bytes(g))
 	}
-	return d.keep(e.docs, e.fresh.Docs, e.fresh.Hashes, e.stones, e.fresh.Tombstones)
+	if e.teller != nil {
+		e.teller.look(e.r, groups, e.extractor.Alive(), rows)
+	}
+	d.made(e.docs, rows.Hashes, e.stones)
+	return nil
 }
 
 // split parts groups that were extracted into documents and tombstones.

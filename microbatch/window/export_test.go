@@ -44,11 +44,15 @@ func (r *Rolling) Bring(bound *index.Bound, sources []Source, n time.Time) (Roll
 
 // Forge makes the kept documents others than they were, or tombstones.
 func (r *Rolling) Forge(stones bool) {
-	for g := range r.documents.hashes {
-		if stones {
-			r.documents.stone[g] = !r.documents.stone[g]
-		} else {
-			r.documents.hashes[g][1]++
+	d := &r.documents
+	for g := range d.hashes {
+		switch {
+		case !stones:
+			d.hashes[g][1]++
+		case d.rows[g] == DocumentRow:
+			d.is(uint32(g), TombstoneRow)
+		case d.rows[g] == TombstoneRow:
+			d.is(uint32(g), DocumentRow)
 		}
 	}
 }

@@ -59,6 +59,13 @@ type Documents struct {
 	Hashes []Hash
 }
 
+// reset empties them.
+func (d *Documents) reset() {
+	d.Docs.Reset()
+	d.Tombstones.Reset()
+	d.Keys, d.Hashes = d.Keys[:0], d.Hashes[:0]
+}
+
 // Fold merges the slices of a window that ends at n into documents, in key
 // order: one for each key that a source has. A field takes the slices inside
 // its own duration: those whose start lies in (n − over, n]; one over all takes

@@ -99,6 +99,13 @@ type Rolled struct {
 	// Rows are those of the slices that were read, Refolded the pairs of key and
 	// fn that were folded over the tree, Nodes the nodes made for it.
 	Rows, Refolded, Nodes int64
+	// Mark names the emission for a later Receiver.Since. It is nil where that
+	// would be in vain.
+	Mark *Mark
+	// Told says that Receiver.Changes was called; Documents and Tombstones are
+	// then what the pane has of them.
+	Told                  bool
+	Documents, Tombstones int64
 }
 
 // NewRolling returns a Rolling of nothing.
@@ -132,13 +139,18 @@ func (r *Rolling) Keys() int { return len(r.order) }
 // emit would be too late to tell, as the documents come when all is merged. It
 // may be nil itself.
 func (r *Rolling) Fold(ended func() error, bound *index.Bound, sources []Source, base *Base, n time.Time, sampler *Sampler, emit func(Documents) error) (Rolled, error) {
+	return r.FoldInto(ended, bound, sources, base, n, sampler, Receiver{Rows: emit})
+}
+
+// FoldInto is Fold for a receiver that may have the rows of an earlier pane.
+func (r *Rolling) FoldInto(ended func() error, bound *index.Bound, sources []Source, base *Base, n time.Time, sampler *Sampler, to Receiver) (Rolled, error) {
 	if ended == nil {
 		ended = func() error { return nil }
 	}
 	now, rows, ok := r.sources(bound, sources, base, n)
 	if !ok || r.budget() <= 0 || r.refused.holds(now, rows, r.budget()) {
 		r.release()
-		return Rolled{Complete: true, Rows: rows}, FoldSampled(bound, sources, base, n, sampler, emit)
+		return Rolled{Complete: true, Rows: rows}, FoldSampled(bound, sources, base, n, sampler, to.Rows)
 	}
 	did, fits, err := r.bring(ended, bound, now, rows, base)
 	if err != nil {
@@ -152,15 +164,11 @@ func (r *Rolling) Fold(ended func() error, bound *index.Bound, sources []Source,
 		of, bytes := r.entered, r.accumulated()
 		r.release()
 		r.refuse(now, rows, of, bytes)
-		return Rolled{Complete: true, Rows: rows}, FoldSampled(bound, sources, base, n, sampler, emit)
+		return Rolled{Complete: true, Rows: rows}, FoldSampled(bound, sources, base, n, sampler, to.Rows)
 	}
 	r.refused = refusal{}
 	theirs := false
-	if err := r.emit(bound, base, sampler, func(d Documents) error {
-		err := emit(d)
-		theirs = err != nil
-		return err
-	}); err != nil {
+	if err := r.emit(bound, base, sampler, to.noting(&theirs), &did); err != nil {
 		if !theirs {
 			r.release() // what is kept may be at fault
 		}
@@ -168,6 +176,7 @@ func (r *Rolling) Fold(ended func() error, bound *index.Bound, sources []Source,
 	}
 	if r.accumulated() > 2*r.full+1<<20 || r.keys.Len() > 2*len(r.order)+1<<16 {
 		r.release() // what groups and columns left behind
+		did.Mark = nil
 	}
 	return did, nil
 }

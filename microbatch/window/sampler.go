@@ -78,6 +78,21 @@ func (s *Sampler) wants(key []byte, parts bool) bool {
 	return true
 }
 
+// pass lets keys go by that it wants for sure none of, n at most, and says how
+// many: wants would have said so of each.
+func (s *Sampler) pass(n int) int {
+	if s == nil {
+		return n
+	}
+	if s.count == 0 || s.into >= 0 && s.kept[s.into].tried < SampleKeys {
+		return 0
+	}
+	until := (clusterSpan - (s.count+s.seed)%clusterSpan) % clusterSpan
+	n = min(n, int(until))
+	s.count += uint64(n)
+	return n
+}
+
 // begin decides whether a cluster begins at the key.
 func (s *Sampler) begin(key []byte) {
 	s.into = -1
