@@ -1,6 +1,7 @@
 package combine_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
+	"github.com/deltad/deltad/microbatch/combine/combinetest"
 	"github.com/deltad/deltad/microbatch/tuple"
 )
 
@@ -244,4 +246,74 @@ func benchOrder(rng *rand.Rand, args []*column.Vector, n int) benchRanks {
 		out[i] = combine.AppendRank(nil, at, i, false, tuple.AppendRow(nil, args, i))
 	}
 	return out
+}
+
+// BenchmarkMergeBlocks merges blocks as a window does: of a few hundred rows,
+// into groups that are anywhere among all, column by column.
+func BenchmarkMergeBlocks(b *testing.B) {
+	const blocks, rows = 64, 500
+	for _, all := range []int{2_000, 220_000} {
+		rng := rand.New(rand.NewPCG(1, 1))
+		fns := []combine.Fn{
+			build(b, "count", combine.Params{}, column.Of(column.Int64)),
+			build(b, "sum", combine.Params{}, column.Of(column.Int64)),
+			build(b, "sum", combine.Params{}, column.Of(column.Float64)),
+			build(b, "sum", combine.Params{}, column.DecimalOf(18, 2)),
+			build(b, "min", combine.Params{}, column.Of(column.Float64)),
+			build(b, "max", combine.Params{}, column.Of(column.Float64)),
+			build(b, "max", combine.Params{}, column.Of(column.Timestamp)),
+		}
+		var groups [blocks][]uint32
+		for k := range groups {
+			for _, g := range rng.Perm(all)[:rows] {
+				groups[k] = append(groups[k], uint32(g))
+			}
+		}
+		accs := make([]combine.Accs, len(fns))
+		for f, fn := range fns {
+			arg := column.New(fn.Args()[0])
+			rec := combinetest.Records{Args: []*column.Vector{arg}}
+			for i := range rows {
+				switch arg.Type.Kind {
+				case column.Int64:
+					arg.AppendInt(rng.Int64N(200) - 20)
+				case column.Float64:
+					arg.AppendFloat(float64(rng.IntN(100_000)) / 100)
+				case column.Decimal:
+					arg.AppendDecimal(column.Int128{Lo: uint64(rng.IntN(100_000))})
+				default:
+					arg.AppendTimestamp(1_700_000_000+rng.Int64N(60), int32(rng.IntN(1e9)))
+				}
+				rec.Ranks = append(rec.Ranks, binary.BigEndian.AppendUint64(nil, uint64(i)))
+			}
+			col := fn.NewColumn()
+			col.Grow(rows)
+			n := uint32(0)
+			if err := col.Add(inputOf(rec, rec, func() uint32 { n++; return n - 1 })); err != nil {
+				b.Fatal(err)
+			}
+			var list [][]byte
+			for g := range uint32(rows) {
+				list = append(list, col.AppendAcc(nil, g))
+			}
+			accs[f] = accsOf(list)
+		}
+		b.Run(fmt.Sprint(all), func(b *testing.B) {
+			columns := make([]combine.Column, len(fns))
+			for f, fn := range fns {
+				columns[f] = fn.NewColumn()
+				columns[f].Grow(all)
+			}
+			for b.Loop() {
+				for k := range groups {
+					for f, c := range columns {
+						if err := combine.MergeAccs(c, groups[k], accs[f]); err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*blocks*rows), "ns/row")
+		})
+	}
 }

@@ -48,11 +48,7 @@ func (c *countColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byt
 
 // appendCounts appends the counts of groups as uvarints, of 0 nothing.
 func appendCounts(dst []byte, ends []int, counts []uint64, groups []uint32) ([]byte, []int) {
-	var touched uint64
-	for _, g := range groups {
-		touched ^= counts[g]
-	}
-	used(touched)
+	touchWords(counts, groups)
 	at := len(dst)
 	dst, ends = roomFor(dst, binary.MaxVarintLen64*len(groups), ends, len(groups))
 	for _, g := range groups {
@@ -75,11 +71,7 @@ func putCount(b []byte, n uint64) int {
 
 // AppendAccs implements Bulk.
 func (c *wideColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte, []int) {
-	var touched uint64
-	for _, g := range groups {
-		touched ^= c.at[g].n
-	}
-	used(touched)
+	c.touch(groups)
 	if len(c.high) > 0 {
 		return appendEach(c, dst, ends, groups)
 	}
@@ -113,11 +105,7 @@ func putSum(b []byte, x int64) int {
 
 // AppendAccs implements Bulk.
 func (c *floatColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte, []int) {
-	var touched uint64
-	for _, g := range groups {
-		touched ^= c.n[g] ^ uint64(c.win[g].long)
-	}
-	used(touched)
+	c.touch(groups)
 	if len(c.spec) > 0 || len(c.long) > 0 {
 		return appendEach(c, dst, ends, groups)
 	}
@@ -138,11 +126,7 @@ func (c *floatColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byt
 
 // AppendAccs implements Bulk.
 func (c *wordColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte, []int) {
-	var touched uint64
-	for _, g := range groups {
-		touched ^= uint64(c.at[g])
-	}
-	used(touched)
+	touchWords(c.at, groups)
 	if !c.fn.out.IsFloat() {
 		return appendEach(c, dst, ends, groups)
 	}
@@ -162,11 +146,7 @@ func (c *wordColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte
 
 // AppendAccs implements Bulk.
 func (c *pairColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]byte, []int) {
-	var touched uint64
-	for _, g := range groups {
-		touched ^= c.at[g].lo
-	}
-	used(touched)
+	c.touch(groups)
 	return appendEach(c, dst, ends, groups)
 }
 
@@ -194,6 +174,47 @@ func (c *newestColumn) AppendAccs(dst []byte, ends []int, groups []uint32) ([]by
 //
 //go:noinline
 func used(uint64) {}
+
+// touchRows is how many groups are touched at once, at most: as many as a block of
+// a run has. More would drive the first ones out again.
+const touchRows = 2048
+
+// touchWords reads the word of each of the groups, so that a loop that comes to
+// them one by one does not wait for each.
+func touchWords[T int64 | uint64](words []T, groups []uint32) {
+	var touched T
+	for _, g := range groups[:min(len(groups), touchRows)] {
+		touched ^= words[g]
+	}
+	used(uint64(touched))
+}
+
+// touch is touchWords of what the column has of the groups.
+func (c *wideColumn) touch(groups []uint32) {
+	var touched uint64
+	for _, g := range groups[:min(len(groups), touchRows)] {
+		touched ^= c.at[g].n
+	}
+	used(touched)
+}
+
+// touch is touchWords of what the column has of the groups.
+func (c *floatColumn) touch(groups []uint32) {
+	var touched uint64
+	for _, g := range groups[:min(len(groups), touchRows)] {
+		touched ^= c.n[g] ^ uint64(c.win[g].long)
+	}
+	used(touched)
+}
+
+// touch is touchWords of what the column has of the groups.
+func (c *pairColumn) touch(groups []uint32) {
+	var touched uint64
+	for _, g := range groups[:min(len(groups), touchRows)] {
+		touched ^= c.at[g].lo
+	}
+	used(touched)
+}
 
 // touchLength is how much is read of what a group keeps, at most: further bytes are
 // foreseen once these are copied.

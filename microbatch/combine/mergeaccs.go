@@ -103,6 +103,7 @@ func onlyCount(b []byte) uint64 {
 
 // MergeAccs implements BulkMerger.
 func (c *countColumn) MergeAccs(groups []uint32, a Accs) error {
+	touchWords(c.n, groups)
 	for i, g := range groups {
 		acc := a.At(i)
 		n := onlyCount(acc)
@@ -117,6 +118,7 @@ func (c *countColumn) MergeAccs(groups []uint32, a Accs) error {
 
 // UnmergeAccs implements BulkInverter.
 func (c *countColumn) UnmergeAccs(groups []uint32, a Accs) error {
+	touchWords(c.n, groups)
 	for i, g := range groups {
 		acc := a.At(i)
 		if n := onlyCount(acc); n > 0 && n <= c.n[g] {
@@ -131,6 +133,7 @@ func (c *countColumn) UnmergeAccs(groups []uint32, a Accs) error {
 // MergeAccs implements BulkMerger: records of which no flag is known are only
 // counted.
 func (c *newestColumn) MergeAccs(groups []uint32, a Accs) error {
+	touchWords(c.n, groups)
 	for i, g := range groups {
 		acc := a.At(i)
 		n := onlyCount(acc)
@@ -166,6 +169,7 @@ func (c *newestColumn) mergeMark(g uint32, n uint64, mark []byte) bool {
 
 // RetractAccs implements BulkRetractor.
 func (c *newestColumn) RetractAccs(groups []uint32, a Accs, left []uint32) ([]uint32, error) {
+	touchWords(c.n, groups)
 	for i, g := range groups {
 		acc := a.At(i)
 		if n := onlyCount(acc); n > 0 && n < c.n[g] {
@@ -195,6 +199,7 @@ func (c *boolColumn) MergeAccs(groups []uint32, a Accs) error {
 
 // MergeAccs implements BulkMerger.
 func (c *wideColumn) MergeAccs(groups []uint32, a Accs) error {
+	c.touch(groups)
 	from := uint32(0)
 	for i, g := range groups {
 		to := a.Ends[i]
@@ -224,6 +229,7 @@ func (c *wideColumn) mergeNarrow(g uint32, n uint64, x int64) bool {
 
 // UnmergeAccs implements BulkInverter.
 func (c *wideColumn) UnmergeAccs(groups []uint32, a Accs) error {
+	c.touch(groups)
 	from := uint32(0)
 	for i, g := range groups {
 		to := a.Ends[i]

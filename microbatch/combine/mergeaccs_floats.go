@@ -74,6 +74,7 @@ func (s *windows) addPairAt(g uint32, word int32, lo, hi, neg uint64) {
 
 // MergeAccs implements BulkMerger.
 func (c *floatColumn) MergeAccs(groups []uint32, a Accs) error {
+	c.touch(groups)
 	var s shortFloat
 	from := uint32(0)
 	for i, g := range groups {
@@ -97,6 +98,7 @@ func (c *floatColumn) MergeAccs(groups []uint32, a Accs) error {
 // UnmergeAccs implements BulkInverter. What would leave nothing is Unmerge's,
 // which sees whether it does.
 func (c *floatColumn) UnmergeAccs(groups []uint32, a Accs) error {
+	c.touch(groups)
 	var s shortFloat
 	from := uint32(0)
 	for i, g := range groups {

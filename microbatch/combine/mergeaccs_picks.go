@@ -104,6 +104,7 @@ func shortWord(kind column.Kind, acc, b []byte) (x int64, ok bool) {
 
 // MergeAccs implements BulkMerger.
 func (c *wordColumn) MergeAccs(groups []uint32, a Accs) error {
+	touchWords(c.at, groups)
 	from := uint32(0)
 	kind, greatest := c.fn.out.Kind, c.fn.greatest
 	for i, g := range groups {
@@ -125,6 +126,7 @@ func (c *wordColumn) MergeAccs(groups []uint32, a Accs) error {
 
 // RetractAccs implements BulkRetractor.
 func (c *wordColumn) RetractAccs(groups []uint32, a Accs, left []uint32) ([]uint32, error) {
+	touchWords(c.at, groups)
 	from := uint32(0)
 	kind := c.fn.out.Kind
 	for i, g := range groups {
@@ -147,6 +149,7 @@ func (c *wordColumn) RetractAccs(groups []uint32, a Accs, left []uint32) ([]uint
 
 // MergeAccs implements BulkMerger.
 func (c *pairColumn) MergeAccs(groups []uint32, a Accs) error {
+	c.touch(groups)
 	if c.fn.out.Kind == column.Decimal {
 		return c.mergeDecimals(groups, a)
 	}

@@ -12,6 +12,7 @@ type BulkSelector interface {
 
 // SelectAccs implements BulkSelector.
 func (c *wordColumn) SelectAccs(groups []uint32, a Accs, won []int32) ([]int32, error) {
+	touchWords(c.at, groups)
 	from := uint32(0)
 	kind, greatest := c.fn.out.Kind, c.fn.greatest
 	for i, g := range groups {
@@ -38,6 +39,7 @@ func (c *wordColumn) SelectAccs(groups []uint32, a Accs, won []int32) ([]int32, 
 
 // SelectAccs implements BulkSelector.
 func (c *pairColumn) SelectAccs(groups []uint32, a Accs, won []int32) ([]int32, error) {
+	c.touch(groups)
 	from := uint32(0)
 	times := c.fn.out.Kind == column.Timestamp
 	for i, g := range groups {
