@@ -63,7 +63,7 @@ type Evidence struct {
 }
 
 // Collection is what a collection would do: delete data of ids that CURRENT condemns already, delete old records, and then change
-// condemned, all of it possible to repeat.
+// condemned, all of it possible to repeat. Where there is nothing its lists are empty and not nil.
 type Collection struct {
 	Keep    []string  `json:"keep"`    // run ids of the panes kept
 	Bases   []string  `json:"bases"`   // generations of the bases kept
@@ -140,6 +140,10 @@ func PlanCollection(ev Evidence) Collection {
 		ev: ev, live: setOf(ev.Live), pins: setOf(ev.Pins), condemned: setOf(ev.Head.Condemned), ids: map[string]*idObjects{},
 		kept: map[string]bool{}, bases: map[string]bool{}, needed: map[string]bool{}, known: map[string]bool{}, slices: map[string]bool{},
 		ended: map[string]time.Time{},
+		out: Collection{ // people read it as JSON, where nothing is an empty list
+			Keep: []string{}, Bases: []string{}, Delete: []Removal{}, Records: []string{}, Slices: []string{}, Cached: []string{}, Condemn: []string{},
+			Drop: []string{}, Held: []string{},
+		},
 	}
 	p.group()
 	p.keep()

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -233,8 +234,39 @@ func (b *bench) call(method, path string, body any, headers ...string) reply {
 		if err := json.Unmarshal(raw, &out.body); err != nil {
 			b.t.Fatalf("%s %s: %v: %s", method, path, err, raw)
 		}
+		if wrong := nulls("", out.body); len(wrong) > 0 {
+			b.t.Errorf("%s %s: null: %s\n%s", method, path, strings.Join(wrong, ", "), raw)
+		}
 	}
 	return out
+}
+
+// nullable are what is null in JSON where there is none: times, numbers, text
+// for the next page, and objects. A list is empty then, and so it is not among
+// them.
+var nullable = strings.Fields(`
+	watermark previous_watermark progress coverage_from data_age_seconds age_seconds published_at planned_at updated_at created_at started_at finished_at
+	at due cut to newest supported_until next_rebuild next_before next_from first last gap
+	manifest pause leader last_step full starting rebuild candidate details plan
+`)
+
+// nulls are the paths of what is null and must not be.
+func nulls(path string, v any) (wrong []string) {
+	switch v := v.(type) {
+	case nil:
+		if !slices.Contains(nullable, path[strings.LastIndex(path, ".")+1:]) && !strings.HasSuffix(path, "full.held") {
+			return []string{path}
+		}
+	case []any:
+		for _, e := range v {
+			wrong = append(wrong, nulls(path, e)...)
+		}
+	case object:
+		for name, e := range v {
+			wrong = append(wrong, nulls(path+"."+name, e)...)
+		}
+	}
+	return wrong
 }
 
 const ads = "/api/v1/pipelines/ads"

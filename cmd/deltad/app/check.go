@@ -67,7 +67,7 @@ func (c *cli) checked(usable bool, findings []finding, laws []pipelineLaws) erro
 	for _, p := range laws {
 		lawful = lawful && p.ok()
 	}
-	out := map[string]any{"ok": usable && lawful, "findings": findings}
+	out := map[string]any{"ok": usable && lawful, "findings": listed(findings)}
 	if laws != nil {
 		out["laws"] = laws
 	}

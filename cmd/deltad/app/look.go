@@ -78,6 +78,9 @@ type planLine struct {
 	Quarantined []sink.Passed    `json:"quarantined"`
 	Skips       []time.Time      `json:"skips"`
 	Vanished    []string         `json:"vanished"`
+	Bases       []string         `json:"bases"`
+	Stale       []string         `json:"stale"`
+	Reseen      []string         `json:"reseen"`
 	Cost        planCost         `json:"cost"`
 }
 
@@ -118,7 +121,8 @@ func planOf(pipeline string, plan microbatch.Plan) planLine {
 	l := planLine{
 		Pipeline: pipeline, Plan: plan, Watermark: whenOrNull(plan.Watermark), Previous: whenOrNull(plan.Previous), Progress: whenOrNull(plan.Progress),
 		Inputs: make([]planInput, 0, len(plan.Inputs)), Skipped: listed(plan.Skipped), Quarantined: listed(plan.Quarantined),
-		Skips: listed(plan.Skips), Vanished: listed(plan.Vanished), Cost: costOf(plan),
+		Skips: listed(plan.Skips), Vanished: listed(plan.Vanished),
+		Bases: listed(plan.Bases), Stale: listed(plan.Stale), Reseen: listed(plan.Reseen), Cost: costOf(plan),
 	}
 	if !plan.Coverage.To.IsZero() {
 		l.Coverage = &plan.Coverage
@@ -515,7 +519,7 @@ type filesLine struct {
 	Manifest   string      `json:"manifest"`
 	Files      []sink.File `json:"files"`
 	Tombstones []sink.File `json:"tombstones"`
-	Left       []sink.File `json:"left,omitempty"`
+	Left       []sink.File `json:"left"`
 	Base       *baseFiles  `json:"base"`
 }
 
@@ -527,9 +531,11 @@ type baseFiles struct {
 }
 
 func filesOf(s *reader.Snapshot) filesLine {
-	l := filesLine{Manifest: s.Manifest.Key(), Files: s.Manifest.Files, Tombstones: s.Manifest.Tombstones, Left: s.Manifest.Left}
+	l := filesLine{
+		Manifest: s.Manifest.Key(), Files: listed(s.Manifest.Files), Tombstones: listed(s.Manifest.Tombstones), Left: listed(s.Manifest.Left),
+	}
 	if b := s.BaseManifest; b != nil {
-		l.Base = &baseFiles{Generation: b.RunID, Cut: when(b.Cut.Time), Manifest: b.Key(), Files: b.Files}
+		l.Base = &baseFiles{Generation: b.RunID, Cut: when(b.Cut.Time), Manifest: b.Key(), Files: listed(b.Files)}
 	}
 	return l
 }

@@ -97,7 +97,7 @@ func (c *cli) recoverCommand() *cobra.Command {
 					return led(err)
 				}
 				return c.print(map[string]any{
-					"manifest": plan.Ref.Manifest, "proven": plan.Proven, "version": plan.Version, "passed": plan.Passed, "dry_run": dry,
+					"manifest": plan.Ref.Manifest, "proven": plan.Proven, "version": plan.Version, "passed": listed(plan.Passed), "dry_run": dry,
 				}, func() error {
 					how := "journalled as published"
 					if !plan.Proven {
@@ -152,7 +152,7 @@ func (c *cli) migrateCommand() *cobra.Command {
 			if err != nil {
 				return failed(err)
 			}
-			return c.print(map[string]any{"applied": applied, "schema_version": version}, func() error {
+			return c.print(map[string]any{"applied": listed(applied), "schema_version": version}, func() error {
 				_, err := fmt.Fprintf(c.out, "schema version %d, applied: %s\n", version, orNone(applied))
 				return err
 			})

@@ -84,7 +84,7 @@ func (s rebuilds) ApproveRebuild(ctx context.Context, pipeline, id string, overr
 		}
 		fresh, err := appendAudit(q, watermark.AuditEntry{
 			ID: ch.ID, Actor: ch.Actor, Action: "promote", Pipeline: pipeline, Reason: ch.Reason,
-			Details: detail("rebuild", id, "state", string(b.State), "overrides", overrides, "barred", len(raised) > 0),
+			Details: detail("rebuild", id, "state", string(b.State), "overrides", append([]string{}, overrides...), "barred", len(raised) > 0),
 		})
 		if err != nil || !fresh {
 			return err
