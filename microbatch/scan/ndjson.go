@@ -15,7 +15,9 @@ import (
 // int64, a literal with a fraction or an exponent double, and a column with
 // both is double. An integer beyond int64, or in a double column one beyond
 // 2^53 that is no double, makes its row bad, because it would be rounded. Arrays become lists and objects structs where a column names
-// them whole. A key that is missing in some rows is null there; a column that
+// them whole. A key that is missing in some rows is null there, unless they have
+// one that differs only by case: that is an error of the object, but where some
+// row has both they are two columns. A column that
 // no row of a non-empty object has is missing. A line that is not strict JSON,
 // not valid UTF-8, not an object, or that has a wanted key twice is bad.
 
@@ -25,8 +27,8 @@ type jsonParser struct {
 	cols   []jsonColumn
 	top    map[string]int // wanted top-level names, dotted prefixes included, to slots
 	slots  []*fastjson.Value
-	known  []bool   // per slot: was there in some row
-	other  []string // per slot: a key that differs only by case
+	alike  []string // per slot: a key of the row that differs only by case
+	likes  int      // how many slots have one
 	shape  []shapeKey
 	parser *fastjson.Parser
 	line   []byte
@@ -38,7 +40,8 @@ type jsonParser struct {
 // object mostly have the same keys in the same order.
 type shapeKey struct {
 	key  string
-	slot int // -1: not wanted
+	slot int   // -1: not wanted
+	like []int // of a key that is not wanted: the slots whose key differs only by case
 }
 
 // maxShape bounds the memory of shapes.
@@ -48,9 +51,28 @@ type jsonColumn struct {
 	Column
 	prefix   []jsonPrefix // longest first
 	found    bool
-	other    string // a nested name that differs only by case
+	twin     string // of the row: a nested name that differs only by case
+	other    likeness
 	inPath   bool
 	fallback string
+}
+
+// likeness is what the rows have beside a column: names that differ from its own
+// only by case.
+type likeness struct {
+	name string // of the first row that has it in place of the column
+	line int64
+	both bool // a row has it and the column, so they are two
+}
+
+// see notes the name in a row that has the column, or that lacks it.
+func (l *likeness) see(name string, line int64, has bool) {
+	switch {
+	case has:
+		l.both = true
+	case l.name == "":
+		l.name, l.line = name, line
+	}
 }
 
 // jsonPrefix is a leading part of a path that may be a top-level key.
@@ -70,7 +92,7 @@ func newJSONParser(lines *lineReader, req Request) *jsonParser {
 			if !ok {
 				slot = len(p.slots)
 				p.top[name] = slot
-				p.slots, p.known, p.other = append(p.slots, nil), append(p.known, false), append(p.other, "")
+				p.slots, p.alike = append(p.slots, nil), append(p.alike, "")
 			}
 			rest := ""
 			if end < len(c.Path) {
@@ -195,6 +217,10 @@ func lonelySurrogate(s []byte) bool {
 // row finds the columns' values in the object.
 func (p *jsonParser) row(o *fastjson.Object, cells []cell) error {
 	clear(p.slots)
+	if p.likes > 0 {
+		clear(p.alike)
+		p.likes = 0
+	}
 	at, twice := 0, -1
 	o.Visit(func(key []byte, v *fastjson.Value) {
 		slot := p.slot(at, key)
@@ -205,7 +231,7 @@ func (p *jsonParser) row(o *fastjson.Object, cells []cell) error {
 		if p.slots[slot] != nil {
 			twice = slot
 		}
-		p.slots[slot], p.known[slot] = v, true
+		p.slots[slot] = v
 	})
 	if twice >= 0 {
 		for name, slot := range p.top {
@@ -219,6 +245,9 @@ func (p *jsonParser) row(o *fastjson.Object, cells []cell) error {
 		v, err := p.resolve(c)
 		if err != nil {
 			return fmt.Errorf("column %s: %w", c.Path, err)
+		}
+		if name := p.twin(c); name != "" {
+			c.other.see(name, p.no, v != nil)
 		}
 		switch {
 		case v != nil:
@@ -236,33 +265,57 @@ func (p *jsonParser) row(o *fastjson.Object, cells []cell) error {
 	return nil
 }
 
-// slot says which slot the key, the at-th of its row, belongs to.
-func (p *jsonParser) slot(at int, key []byte) int {
-	if at < len(p.shape) && p.shape[at].key == string(key) {
-		return p.shape[at].slot
-	}
-	slot, ok := p.top[string(key)]
-	if !ok {
-		slot = -1
-		for name, s := range p.top {
-			if !p.known[s] && p.other[s] == "" && strings.EqualFold(name, string(key)) {
-				p.other[s] = string(key)
+// twin is a name in the row that differs from the column's only by case.
+func (p *jsonParser) twin(c *jsonColumn) string {
+	if p.likes > 0 {
+		for _, x := range c.prefix {
+			if name := p.alike[x.slot]; name != "" {
+				return name
 			}
 		}
 	}
-	if at < maxShape && at <= len(p.shape) {
-		k := shapeKey{key: string(key), slot: slot}
-		if at == len(p.shape) {
-			p.shape = append(p.shape, k)
-		} else {
-			p.shape[at] = k
+	return c.twin
+}
+
+// slot says which slot the key, the at-th of its row, belongs to, and notes
+// which it differs from only by case.
+func (p *jsonParser) slot(at int, key []byte) int {
+	if at < len(p.shape) && p.shape[at].key == string(key) {
+		k := &p.shape[at]
+		p.note(k)
+		return k.slot
+	}
+	slot, ok := p.top[string(key)]
+	k := shapeKey{key: string(key), slot: slot}
+	if !ok {
+		k.slot = -1
+		for name, s := range p.top {
+			if strings.EqualFold(name, k.key) {
+				k.like = append(k.like, s)
+			}
 		}
 	}
-	return slot
+	p.note(&k)
+	switch {
+	case at == len(p.shape) && at < maxShape:
+		p.shape = append(p.shape, k)
+	case at < len(p.shape):
+		p.shape[at] = k
+	}
+	return k.slot
+}
+
+// note remembers for the row what a key is like.
+func (p *jsonParser) note(k *shapeKey) {
+	for _, s := range k.like {
+		p.alike[s] = k.key
+		p.likes++
+	}
 }
 
 // resolve finds a column in the row's slots: nil where the row lacks it.
 func (p *jsonParser) resolve(c *jsonColumn) (*fastjson.Value, error) {
+	c.twin = ""
 	for _, x := range c.prefix {
 		v := p.slots[x.slot]
 		if v == nil {
@@ -315,8 +368,8 @@ func (c *jsonColumn) key(o *fastjson.Object, name string) (*fastjson.Value, erro
 		case string(key) == name:
 			twice = twice || found != nil
 			found = v
-		case !c.found && c.other == "" && strings.EqualFold(string(key), name):
-			c.other = string(key)
+		case strings.EqualFold(string(key), name):
+			c.twin = string(key)
 		}
 	})
 	if twice {
@@ -325,25 +378,21 @@ func (c *jsonColumn) key(o *fastjson.Object, name string) (*fastjson.Value, erro
 	return found, nil
 }
 
-// finish reports columns that no row had.
+// finish reports columns that no row had, or some under a name that differs
+// only by case.
 func (p *jsonParser) finish(rows int64) error {
 	if rows == 0 {
 		return nil
 	}
 	for i := range p.cols {
 		c := &p.cols[i]
-		if c.found {
-			continue
-		}
-		if c.other != "" {
-			return caseError(c.Path, c.other)
-		}
-		for _, x := range c.prefix {
-			if !p.known[x.slot] && p.other[x.slot] != "" {
-				return caseError(c.Path, p.other[x.slot])
-			}
-		}
-		if !c.Optional && !c.inPath {
+		switch {
+		case c.found && c.other.name != "" && !c.other.both:
+			return fmt.Errorf("column %s: line %d lacks it, but has %q, which differs only by case", c.Path, c.other.line, c.other.name)
+		case c.found:
+		case c.other.name != "":
+			return caseError(c.Path, c.other.name)
+		case !c.Optional && !c.inPath:
 			return missingError(c.Path)
 		}
 	}

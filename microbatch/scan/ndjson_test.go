@@ -128,6 +128,50 @@ func TestNDJSONMissing(t *testing.T) {
 	}
 }
 
+// Of rows of one object some have a column and some a name that differs only by
+// case: an error with the first such line, at any depth and behind any batch. A
+// row that has both shows that they are two columns.
+func TestB22MisspeltInSomeRows(t *testing.T) {
+	many := strings.Repeat(`{"k":1,"o":{"p":1}}`+"\n", 2*batchRows)
+	for _, tt := range []struct {
+		name, text string
+		cols       []Column
+		want       []string // of the error; none where the object is right
+	}{
+		{"first", `{"K":1}` + "\n" + `{"k":2}`, paths("k"), []string{"f.json", "column k", "line 1", `"K"`}},
+		{"last", `{"k":1}` + "\n\n" + `{"K":2}`, paths("k"), []string{"column k", "line 3", `"K"`}},
+		{"the first of several is named", "{}\n" + `{"k":1}` + "\n" + `{"a":0,"K":2}` + "\n" + `{"K":2}`, paths("k"), []string{"line 3"}},
+		{"optional", `{"k":1}` + "\n" + `{"K":2}`, paths("?k"), []string{"column k", "line 2", `"K"`}},
+		{"behind other keys", `{"x":0,"k":1}` + "\n" + `{"K":2,"x":0}`, paths("k"), []string{"line 2"}},
+		{"nested", `{"o":{"p":1}}` + "\n" + `{"o":{"P":1}}`, paths("o.p"), []string{"column o.p", "line 2", `"P"`}},
+		{"parent", `{"o":{"p":1}}` + "\n" + `{"O":{"p":1}}`, paths("o.p"), []string{"column o.p", "line 2", `"O"`}},
+		{"name with a dot", `{"o.p":1}` + "\n" + `{"O.p":1}`, paths("o.p"), []string{"column o.p", "line 2", `"O.p"`}},
+		{"behind some batches", many + `{"K":1,"o":{"p":1}}`, paths("k"), []string{"column k", `"K"`, fmt.Sprint("line ", 2*batchRows+1)}},
+		{"nested behind some batches", many + `{"k":1,"o":{"P":1}}`, paths("o.p"), []string{"column o.p", `"P"`}},
+		{"null in its place is a value", `{"k":1}` + "\n" + `{"K":2,"k":null}`, paths("k"), nil},
+		{"only missing", `{"k":1}` + "\n" + `{"x":2}`, paths("k"), nil},
+		{"two columns", `{"k":1,"K":5}` + "\n" + `{"K":2}`, paths("k"), nil},
+		{"two columns, seen late", `{"K":2}` + "\n" + `{"k":1,"K":5}`, paths("k"), nil},
+		{"two nested columns", `{"o":{"P":1}}` + "\n" + `{"o":{"p":1,"P":2}}`, paths("o.p"), nil},
+		{"both are wanted", `{"k":1}` + "\n" + `{"K":2}`, paths("k", "K"), nil},
+		{"found in another way", `{"o":{"p":1},"O.p":2}` + "\n" + `{"o":{"p":3}}`, paths("o.p"), nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			req := Request{Format: NDJSON, Columns: tt.cols}
+			_, _, err := rows(textBlob("f.json", tt.text), req)
+			_, seen := Observe(context.Background(), textBlob("f.json", tt.text), req)
+			if fmt.Sprint(err) != fmt.Sprint(seen) {
+				t.Errorf("scanned %v, observed %v", err, seen)
+			}
+			if tt.want != nil {
+				wantError(t, err, tt.want...)
+			} else if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // A type that changes behind the first batch is an error that the caller
 // heals by scanning again with the observed types.
 func TestRetype(t *testing.T) {
