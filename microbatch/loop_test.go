@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -262,6 +263,44 @@ func TestB28LoopGoesOnAfterAPanic(t *testing.T) {
 		l.want("one panic", "0s failed", "30s advanced")
 		if failed := l.state.runsWith(watermark.RunFailed); len(failed) != 1 {
 			t.Errorf("failed runs %v", failed)
+		}
+	})
+}
+
+// panicky panics once, when it is asked for resets between two triggers.
+type panicky struct {
+	*memState
+	armed atomic.Bool
+}
+
+func (s *panicky) PendingIntents(ctx context.Context, pipeline string) ([]watermark.Intent, error) {
+	if s.armed.CompareAndSwap(true, false) {
+		panic("a reset of nowhere")
+	}
+	return s.memState.PendingIntents(ctx, pipeline)
+}
+
+// TestB28LoopGoesOnAfterAPanicBetweenTriggers: what a leader does beside its
+// steps may panic as well, and then neither leads another nor is a step missed.
+func TestB28LoopGoesOnAfterAPanicBetweenTriggers(t *testing.T) {
+	bubble(t, func(t *testing.T, l *loop) {
+		l.produce(1)
+		state := &panicky{memState: l.state}
+		p := l.pipeline("a", func(s *microbatch.Settings) { s.State = state })
+		stop := l.serve(p, every(30*time.Second))
+		time.Sleep(time.Second) // after the first step, before the first look between two
+		epoch := l.head().Owner.Epoch
+		l.state.ask("waits", microbatch.RequestTrigger)
+		state.armed.Store(true)
+		time.Sleep(5 * time.Second)
+		if rq := l.state.request("waits"); state.armed.Load() || rq.State != watermark.RequestDone {
+			t.Errorf("panicked %v, then the request is %s", !state.armed.Load(), rq.State)
+		}
+		l.produce(2)
+		time.Sleep(25 * time.Second)
+		stop()
+		if steps := l.ended(); steps[len(steps)-1] != "30s refined" || l.head().Owner.Epoch != epoch {
+			t.Errorf("steps %v, epoch %d after %d", steps, l.head().Owner.Epoch, epoch)
 		}
 	})
 }
