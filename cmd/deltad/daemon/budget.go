@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"io/fs"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -16,11 +17,13 @@ const fallbackMemory = 2 << 30
 
 // Memory is limits.memory with auto resolved: 80 % of what the cgroup
 // allows, else a default.
-func Memory(c *configs.Config) int64 {
+func Memory(c *configs.Config) int64 { return memory(c, os.DirFS("/")) }
+
+func memory(c *configs.Config, root fs.FS) int64 {
 	if c.Limits.Memory > 0 {
 		return int64(c.Limits.Memory)
 	}
-	if n, ok := cgroup.Memory(os.DirFS("/")); ok {
+	if n, ok := cgroup.Memory(root); ok {
 		return n / 10 * 8
 	}
 	return fallbackMemory

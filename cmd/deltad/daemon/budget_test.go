@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"fmt"
+	"runtime/debug"
 	"testing"
+	"testing/fstest"
 
 	"github.com/deltad/deltad/configs"
 )
@@ -38,5 +40,54 @@ func TestSharesAreNoMoreThanTheMemory(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestB26MemoryIsTheCgroups: without a number of its own the budget is four
+// fifths of what the cgroup allows, wherever it says so.
+func TestB26MemoryIsTheCgroups(t *testing.T) {
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	for _, tt := range []struct {
+		name string
+		set  int64
+		root fstest.MapFS
+		want int64
+	}{
+		{"v2", 0, fstest.MapFS{"proc/self/cgroup": file("0::/a/b\n"), "sys/fs/cgroup/a/memory.max": file("536870912\n"), "sys/fs/cgroup/a/b/memory.max": file("max\n")}, 536870912 / 10 * 8},
+		{"v1", 0, fstest.MapFS{"proc/self/cgroup": file("4:memory:/x\n"), "sys/fs/cgroup/memory/x/memory.limit_in_bytes": file("1073741824\n")}, 1073741824 / 10 * 8},
+		{"a container", 0, fstest.MapFS{"proc/self/cgroup": file("0::/\n"), "sys/fs/cgroup/memory.max": file("268435456\n")}, 268435456 / 10 * 8},
+		{"no limit", 0, fstest.MapFS{"proc/self/cgroup": file("0::/a\n"), "sys/fs/cgroup/a/memory.max": file("max\n")}, 2 << 30},
+		{"no cgroups", 0, fstest.MapFS{}, 2 << 30},
+		{"set", 128 << 20, fstest.MapFS{"proc/self/cgroup": file("0::/\n"), "sys/fs/cgroup/memory.max": file("268435456\n")}, 128 << 20},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := &configs.Config{Limits: configs.Limits{Memory: configs.Size(tt.set)}}
+			if got := memory(c, tt.root); got != tt.want {
+				t.Errorf("%d bytes, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestB26HeapIsLimited: the runtime is told, unless the environment told it.
+func TestB26HeapIsLimited(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	c := &configs.Config{Limits: configs.Limits{Memory: 512 << 20}}
+	for _, tt := range []struct {
+		name, env string
+		want      int64
+	}{
+		{"by the budget", "", 448 << 20},
+		{"by the environment", "300MiB", before},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("GOMEMLIMIT", tt.env)
+			debug.SetMemoryLimit(before)
+			LimitHeap(c)
+			if got := debug.SetMemoryLimit(-1); got != tt.want {
+				t.Errorf("the heap's limit is %d, want %d", got, tt.want)
+			}
+		})
 	}
 }
