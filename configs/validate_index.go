@@ -14,6 +14,16 @@ func (x Index) validate(ps *Problems, path string, granule time.Duration, fns Fn
 		ps.add(path+".key", "must name at least one column", "none")
 	}
 	validColumns(ps, path+".key", x.Key)
+	for i, k := range x.Key {
+		if isExpr(k) || k == "*" {
+			ps.add(fmt.Sprintf("%s.key[%d]", path, i), "must be a column, not an expression", short(k))
+		}
+	}
+	if c := x.EventTime.Column; isExpr(c) || c == "*" {
+		ps.add(path+".event_time", "must be a column, not an expression", short(c))
+	} else if c != "" && slices.Contains(strings.Split(c, "."), "") {
+		ps.add(path+".event_time", "must be a column name or a path such as offer.price", fmt.Sprintf("%q", c))
+	}
 	if x.EventTime.Unit != "" {
 		oneOf(ps, path+".event_time.unit", x.EventTime.Unit, UnitSeconds, UnitMillis, UnitMicros, UnitNanos)
 	}

@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/deltad/deltad/microbatch/column"
@@ -42,9 +43,11 @@ func (p *Program) Bind(types []column.Type) (*Bound, error) {
 	for i := range p.fields {
 		f := &p.fields[i]
 		if f.derived != nil {
-			t, err := b.bindDerived(f)
-			if err != nil {
+			var t column.Type
+			if c, err := b.bindDerived(f); err != nil {
 				errs = append(errs, fmt.Errorf("index.fields.%s: %w", f.Name, err))
+			} else {
+				t = c.out
 			}
 			b.schema = append(b.schema, column.Field{Name: f.Name, Type: t})
 			continue
@@ -57,9 +60,12 @@ func (p *Program) Bind(types []column.Type) (*Bound, error) {
 		b.fns, b.folded = append(b.fns, fn), append(b.folded, i)
 		b.schema = append(b.schema, column.Field{Name: f.Name, Type: fn.Output()})
 	}
-	for _, e := range []*expression{p.where, p.deletes} {
-		if err := b.checkFilter(e); err != nil {
-			errs = append(errs, err)
+	for _, f := range []struct {
+		name string
+		expr *expression
+	}{{"where", p.where}, {"delete_when", p.deletes}} {
+		if err := b.checkFilter(f.expr); err != nil {
+			errs = append(errs, fmt.Errorf("index.%s: %w", f.name, err))
 		}
 	}
 	for _, f := range p.fields {
@@ -119,7 +125,7 @@ func (b *Bound) argTypes(f FieldSpec, exprs []*expression) ([]column.Type, error
 		case exprs[i] != nil:
 			c, err := exprs[i].bind(b.recordType, false)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("%s: %w", f.Fn, err)
 			}
 			types = append(types, c.out)
 		default:
@@ -150,12 +156,70 @@ func (b *Bound) documentType(path string) column.Type {
 	return column.Type{}
 }
 
-func (b *Bound) bindDerived(f *field) (column.Type, error) {
+// bindDerived binds an expression over extracted values. A field over columns
+// without values may be of another type once they have some: it does not refuse
+// what that could mend.
+func (b *Bound) bindDerived(f *field) (*compiled, error) {
 	c, err := f.derived.bind(b.documentType, false)
-	if err != nil {
-		return column.Type{}, err
+	if err == nil {
+		return c, nil
 	}
-	return c.out, nil
+	unsettled := b.unsettled()
+	if len(unsettled) == 0 {
+		return nil, err
+	}
+	c, again := f.derived.bind(func(path string) column.Type {
+		if slices.Contains(unsettled, rootOf(path)) {
+			return column.Type{}
+		}
+		return b.documentType(path)
+	}, false)
+	if again != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// unsettled are the fields, among those bound so far, whose type follows from
+// columns without values.
+func (b *Bound) unsettled() (names []string) {
+	folded := 0
+	for i := range b.program.fields {
+		f := &b.program.fields[i]
+		var is bool
+		switch {
+		case f.derived != nil:
+			is = slices.ContainsFunc(f.derived.paths, func(path string) bool { return slices.Contains(names, rootOf(path)) })
+		case folded < len(b.folded) && b.folded[folded] == i:
+			folded++
+			is = b.hangs(f, b.fns[folded])
+		}
+		if is {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// hangs says whether a field's fn may give values of another type once its
+// columns have some.
+func (b *Bound) hangs(f *field, fn combine.Fn) bool {
+	if !slices.ContainsFunc(fn.Args(), func(t column.Type) bool { return t.Kind == column.Null }) {
+		return false
+	}
+	if f.Fn == collectFn {
+		return true
+	}
+	return slices.ContainsFunc(assumedScalars, func(seen column.Type) bool {
+		args := slices.Clone(fn.Args())
+		for k, t := range args {
+			if t.Kind == column.Null {
+				args[k] = seen
+			}
+		}
+		other, err := b.program.builders[f.Fn].New(combine.Params{Options: f.Params}, args)
+		return err == nil && !other.Output().Equal(fn.Output())
+	})
 }
 
 // Shape is the shape of the tables and runs this program fills.

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/expr-lang/expr/ast"
-	"github.com/expr-lang/expr/parser"
 
 	"github.com/deltad/deltad/microbatch/column"
 )
@@ -25,12 +24,8 @@ type condition interface {
 // newCondition returns the expression as a condition over the columns, nil where
 // it is more than that. It has been compiled for the same types.
 func newCondition(e *expression, at func(path string) int, typeOf func(path string) column.Type) condition {
-	tree, err := parser.Parse(e.source)
-	if err != nil {
-		return nil
-	}
 	b := conditions{paths: e.paths, at: at, typeOf: typeOf}
-	return b.of(tree.Node)
+	return b.of(e.tree)
 }
 
 type conditions struct {

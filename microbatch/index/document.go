@@ -28,12 +28,13 @@ type Extractor struct {
 // Shape; nil for none) are null.
 func (b *Bound) NewExtractor(pending []bool) (*Extractor, error) {
 	x := &Extractor{bound: b, pending: pending, key: column.NewBatch(b.keys)}
-	for _, f := range b.program.fields {
+	for i := range b.program.fields {
+		f := &b.program.fields[i]
 		if f.derived == nil {
 			x.derived, x.at = append(x.derived, nil), append(x.at, nil)
 			continue
 		}
-		c, err := f.derived.bind(b.documentType, false)
+		c, err := b.bindDerived(f)
 		if err != nil {
 			return nil, fmt.Errorf("field %s: %w", f.Name, err)
 		}

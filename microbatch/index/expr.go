@@ -1,15 +1,14 @@
 package index
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
-	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/parser"
 	"github.com/expr-lang/expr/types"
@@ -22,24 +21,31 @@ import (
 // arguments' values: the wall clock, and those that show a map's order.
 var impure = []string{"now", "keys", "values", "toPairs"}
 
-// expression is parsed source and the operands it names.
+// expression is parsed source and the operands it names. It is safe for
+// concurrent use.
 type expression struct {
 	source string
+	tree   ast.Node // as parsed; nobody changes it
 	// paths are the columns or fields it reads, sorted; "offer.price" is the
 	// member price of offer.
 	paths []string
+	// forms are what it was compiled to, the last ones used: all workers and all
+	// slices of a pipeline share them.
+	forms struct {
+		sync.Mutex
+		of []*form
+	}
 }
 
 // parseExpression checks the syntax and finds the operands.
 func parseExpression(source string) (*expression, error) {
 	tree, err := parser.Parse(source)
 	if err != nil {
-		what, _, _ := strings.Cut(err.Error(), "\n") // the rest draws the place it names
-		return nil, fmt.Errorf("parse expression %q: %s", source, what)
+		return nil, fmt.Errorf("parse expression %q: %s", source, firstLine(err.Error()))
 	}
 	c := &pathCollector{declared: map[string]bool{}, inner: map[ast.Node]bool{}}
 	ast.Walk(&tree.Node, c)
-	e := &expression{source: source}
+	e := &expression{source: source, tree: tree.Node}
 	for _, p := range c.paths {
 		root, _, _ := strings.Cut(p, ".")
 		if c.declared[root] {
@@ -123,13 +129,12 @@ func chain(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// compiled is an expression bound to the types of its operands, with the
-// machine and environment that evaluate it. It is not safe for concurrent use.
+// compiled is an expression bound to the types of its operands: a form of it with
+// the machine and environment that evaluate it. It is not safe for concurrent use.
 type compiled struct {
+	*form
 	source  string
-	program *vm.Program
 	machine vm.VM
-	out     column.Type
 	env     map[string]any
 	slots   []slot
 
@@ -145,89 +150,6 @@ type slot struct {
 	key  string
 }
 
-// bind compiles e for operands of the given types, by path. Where the type of
-// its value hangs on an operand that no value was seen of, it is what the other
-// operands leave it to be, else that of a column without values.
-func (e *expression) bind(typeOf func(path string) column.Type, asBool bool) (*compiled, error) {
-	c, err := e.compile(typeOf, asBool)
-	if !errors.Is(err, errOpen) {
-		return c, err
-	}
-	out := column.Type{}
-	found := false
-	for _, as := range []column.Kind{column.Bool, column.Int64, column.Float64, column.String, column.Timestamp} {
-		unseen := false
-		seen, assumed := e.compile(func(path string) column.Type {
-			t := typeOf(path)
-			if t.Kind == column.Null {
-				unseen = true
-				return column.Of(as)
-			}
-			return t
-		}, false)
-		switch {
-		case !unseen:
-			return nil, err // its type is open whatever is seen
-		case assumed != nil:
-		case !found:
-			out, found = seen.out, true
-		case !out.Equal(seen.out):
-			out = column.Type{}
-		}
-	}
-	if !found {
-		return nil, err
-	}
-	c.out = out
-	return c, nil
-}
-
-// errOpen is an expression whose value may be of any type.
-var errOpen = errors.New("its type is not known before it runs; wrap it with int(), float() or string()")
-
-// compile is bind for operands whose types are all that matters. With errOpen
-// it returns the expression all the same.
-func (e *expression) compile(typeOf func(path string) column.Type, asBool bool) (*compiled, error) {
-	c := &compiled{source: e.source, env: map[string]any{}}
-	env := types.Map{}
-	for _, p := range e.paths {
-		parts := strings.Split(p, ".")
-		at, tm := c.env, env
-		for _, part := range parts[:len(parts)-1] {
-			next, ok := at[part].(map[string]any)
-			if !ok {
-				next = map[string]any{}
-				at[part], tm[part] = next, types.Map{}
-			}
-			at, tm = next, tm[part].(types.Map)
-		}
-		t := typeOf(p)
-		c.slots = append(c.slots, slot{path: p, typ: t, at: at, key: parts[len(parts)-1]})
-		tm[parts[len(parts)-1]] = exprType(t)
-	}
-	options := append(checked(), expr.Env(env), expr.Timezone("UTC"), expr.Patch(nullEquality{}))
-	for _, name := range impure {
-		options = append(options, expr.DisableBuiltin(name))
-	}
-	program, err := expr.Compile(e.source, options...)
-	if err != nil {
-		return nil, fmt.Errorf("compile expression %q: %w", e.source, err)
-	}
-	c.program = program
-	// The library's own demand for a boolean would turn null into false.
-	if t := program.Node().Type(); asBool {
-		if t == nil || t.Kind() != reflect.Bool {
-			return nil, fmt.Errorf("compile expression %q: it is a %v, not a condition", e.source, t)
-		}
-		c.out = column.Of(column.Bool)
-		return c, nil
-	}
-	if c.out, err = outputType(program.Node().Type()); err != nil {
-		return c, fmt.Errorf("expression %q: %w", e.source, err)
-	}
-	return c, nil
-}
-
 // eval returns the expression's value with the operands set before. An
 // operation that fails while an operand is null is null: SQL's rule.
 func (c *compiled) eval() (any, error) {
@@ -240,9 +162,7 @@ func (c *compiled) eval() (any, error) {
 			return nil, nil
 		}
 	}
-	// The library's message draws the source; one line is enough here.
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return nil, fmt.Errorf("evaluate expression %q: %s", c.source, line)
+	return nil, fmt.Errorf("evaluate expression %q: %s", c.source, firstLine(err.Error()))
 }
 
 // truth evaluates a filter: known is false where the value is null.
@@ -335,7 +255,7 @@ func outputType(t reflect.Type) (column.Type, error) {
 	if t == timeType {
 		return column.Of(column.Timestamp), nil
 	}
-	return column.Type{}, fmt.Errorf("a %s cannot be a field; wrap it with int(), float() or string()", t)
+	return column.Type{}, &noFieldError{t}
 }
 
 // box returns the value as expressions see it; null is nil. Decimals are their

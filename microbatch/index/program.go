@@ -95,6 +95,11 @@ func Compile(spec Spec, builders map[string]combine.Builder) (*Program, error) {
 		}
 		return 1
 	})
+	// Columns without values suit all that some column suits, so what does not
+	// bind to them binds to nothing.
+	if _, err := p.Bind(make([]column.Type, len(p.columns))); err != nil {
+		errs = append(errs, err)
+	}
 	return p, errors.Join(errs...)
 }
 
@@ -120,6 +125,7 @@ func (p *Program) field(f FieldSpec, seen map[string]bool, errs *[]error) {
 		return
 	}
 	p.readArgs(f, f.Optional)
+	before := len(*errs)
 	out := field{FieldSpec: f, where: p.filter(where+".where", f.Where, errs), args: p.computed(where, f, f.Optional, errs)}
 	if f.Fn == collectFn {
 		out.collect.deletes = p.filter(where+".delete_when", f.DeleteWhen, errs)
@@ -129,7 +135,9 @@ func (p *Program) field(f FieldSpec, seen map[string]bool, errs *[]error) {
 			out.collect.args = append(out.collect.args, p.computed(name, sub, f.Optional || sub.Optional, errs))
 		}
 	}
-	p.fields = append(p.fields, out)
+	if len(*errs) == before {
+		p.fields = append(p.fields, out)
+	}
 }
 
 func (p *Program) checkFn(where string, f FieldSpec) error {
