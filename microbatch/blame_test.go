@@ -46,7 +46,9 @@ func TestMisfitAmongGoodObjectsIsSkipped(t *testing.T) {
 	b.put("03:00", "b.ndjson", row("y", "03:00", 1, "t"))
 	b.put("03:01", "a.ndjson", misfit)
 	b.put("03:02", "a.ndjson", row("z", "03:02", 1, "t"))
-	b.step("03:02", microbatch.Advanced)
+	if r := b.step("03:02", microbatch.Advanced); r.Skipped != 2 {
+		t.Errorf("the report counts %d skipped objects, want 2", r.Skipped)
+	}
 	if m := b.live(); len(m.Inputs) != 2 || len(m.Skipped) != 2 {
 		t.Errorf("inputs %v, skipped %v", m.Inputs, m.Skipped)
 	}

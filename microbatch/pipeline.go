@@ -259,6 +259,9 @@ type Report struct {
 	Outcome  Outcome
 	// Why says it to people.
 	Why string
+	// heldFor is Why without what changes from trigger to trigger; empty where
+	// Why is so itself.
+	heldFor string
 	// Watermark and Progress are those after the step; zero before the first
 	// pane. PublishedAt is when the live pane became live.
 	Watermark, Progress, PublishedAt time.Time
@@ -279,6 +282,7 @@ type Report struct {
 	Newest      time.Time
 	Uncovered   int
 	Quarantined int
+	Skipped     int   // objects that the live pane leaves out
 	Late        int64 // found by this step: outside the coverage, or after settle had passed
 	Prefixes    []source.PrefixState
 	// Lagging are the prefixes more than half a window behind the newest

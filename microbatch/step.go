@@ -1,6 +1,7 @@
 package microbatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,7 +129,7 @@ func (p *Pipeline) run(ctx context.Context, t term, row watermark.Pipeline, now 
 		}
 		r.Outcome = WasHeld
 		if plan.Future {
-			r.Why = p.futureWhy(plan.Watermark, now)
+			p.holdForClock(plan.Watermark, now, r)
 		}
 		return false, p.findLate(ctx, row, plan, sv.facts.Listed.From, r)
 	case Advance, Refine:
@@ -239,14 +240,15 @@ func (p *Pipeline) aheadOfClock(now time.Time, r *Report) {
 	if progress.IsZero() || !progress.After(now.Add(p.set.Calendar.Granularity())) {
 		return
 	}
-	r.Outcome, r.Why = WasHeld, p.futureWhy(progress, now)
+	p.holdForClock(progress, now, r)
 }
 
-// futureWhy says what to do about a watermark in the future.
-func (p *Pipeline) futureWhy(progress, now time.Time) string {
-	return fmt.Sprintf("%s lies in the future of this clock (%s): no partition is newer until then; if a wrong clock caused it, run "+
+// holdForClock says what to do about a watermark in the future.
+func (p *Pipeline) holdForClock(progress, now time.Time, r *Report) {
+	r.Outcome, r.heldFor = WasHeld, text(progress)+" lies in the future of this clock"
+	r.Why = fmt.Sprintf("%s (%s): no partition is newer until then; if a wrong clock caused it, run "+
 		"`deltad pause --pipeline %[3]s --reason …` and `deltad watermark reset --pipeline %[3]s --to %[4]s --reason …`",
-		text(progress), text(now), p.set.Name, text(p.set.Calendar.Prev(now)))
+		r.heldFor, text(now), p.set.Name, text(p.set.Calendar.Prev(now)))
 }
 
 // findMissed reports the objects that source.settle did not wait for. They are
@@ -335,6 +337,7 @@ func (p *Pipeline) fillIn(r *Report) {
 		if b := p.seen.live.Base; b != nil {
 			r.Stale = b.StaleCount
 		}
+		r.Skipped = len(p.seen.live.Skipped)
 		r.Uncovered = uncovered(pastOf(p.seen.live, r.Progress).Gaps, p.set.Calendar)
 		if r.Documents == 0 {
 			r.Documents = h.Delta.Documents
@@ -345,9 +348,9 @@ func (p *Pipeline) fillIn(r *Report) {
 // log writes one line per committed pane, per failure, and per reason to be
 // held: a pause of a night would be a thousand warnings.
 func (p *Pipeline) log(r Report) {
-	held := p.heldWhy
+	held, reason := p.heldWhy, cmp.Or(r.heldFor, r.Why)
 	if p.heldWhy = ""; r.Outcome == WasHeld {
-		p.heldWhy = r.Why
+		p.heldWhy = reason
 	}
 	fields := []zap.Field{
 		zap.String("pipeline", r.Pipeline), zap.String("outcome", string(r.Outcome)),
@@ -364,7 +367,7 @@ func (p *Pipeline) log(r Report) {
 	case Failed:
 		p.set.Log.Error("run failed", append(fields, zap.Error(r.Err))...)
 	case WasHeld:
-		if r.Why != held {
+		if reason != held {
 			p.set.Log.Warn("held", fields...)
 		}
 	default:

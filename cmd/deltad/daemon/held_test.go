@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/deltad/deltad/microbatch"
+	"github.com/deltad/deltad/store"
 	"github.com/deltad/deltad/watermark"
 )
 
@@ -59,5 +62,35 @@ func TestHeldIsSaidOnce(t *testing.T) {
 	}
 	if want := []string{"paused by ann: one", "paused by ann: two", "paused by ann: two"}; !slices.Equal(said, want) {
 		t.Errorf("the log says %q, want %q", said, want)
+	}
+}
+
+// TestWrongClockIsSaidOnce: what a step says of a watermark in the future names
+// the time, and is one reason all the same.
+func TestWrongClockIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.InfoLevel)
+	r := newReplicas(t)
+	a, err := Open(t.Context(), r.config, Options{Mem: r.stores, Only: "p0", Log: zap.New(core)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Close() })
+	now := time.Date(2026, 11, 30, 3, 0, 30, 0, time.UTC)
+	if _, err := r.stores["in-p0"].Put(t.Context(), "2026/11/30/05/00/a.ndjson", strings.NewReader(`{"k":"x"}`), store.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p := a.Pipes[0].Pipeline()
+	if got := p.Once(t.Context(), now.Add(2*time.Hour), microbatch.StepOptions{}); got.Outcome != microbatch.Advanced {
+		t.Fatalf("%s: %s", got.Outcome, got.Why)
+	}
+	for n := range 4 {
+		got := p.Once(t.Context(), now.Add(time.Duration(n)*time.Minute), microbatch.StepOptions{})
+		if got.Outcome != microbatch.WasHeld || !strings.Contains(got.Why, fmt.Sprintf("of this clock (2026-11-30T03:0%d:30Z)", n)) {
+			t.Fatalf("%s: %s", got.Outcome, got.Why)
+		}
+	}
+	if got := logs.FilterMessage("held").Len(); got != 1 {
+		t.Errorf("the log says it %d times, want once", got)
 	}
 }

@@ -30,6 +30,7 @@ type Metrics struct {
 	epoch       *prometheus.GaugeVec
 	documents   *prometheus.GaugeVec
 	lagging     *prometheus.GaugeVec
+	skipped     *prometheus.GaugeVec
 	panics      *prometheus.CounterVec
 	differences *prometheus.CounterVec
 	requests    *prometheus.CounterVec
@@ -47,6 +48,9 @@ type Metrics struct {
 	mu struct {
 		sync.Mutex
 		last map[string]microbatch.Report
+		// live is the last report that knew of a pane: an outage hides CURRENT and
+		// makes nothing younger.
+		live map[string]microbatch.Report
 		all  []string // the pipelines
 	}
 }
@@ -58,7 +62,7 @@ var outcomes = [...]microbatch.Outcome{
 // NewMetrics returns metrics with a registry of their own.
 func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
-	m.mu.last = map[string]microbatch.Report{}
+	m.mu.last, m.mu.live = map[string]microbatch.Report{}, map[string]microbatch.Report{}
 	p := []string{"pipeline"}
 	gauge := func(name, help string) *prometheus.GaugeVec {
 		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, p)
@@ -85,6 +89,7 @@ func NewMetrics() *Metrics {
 	m.epoch = gauge("deltad_epoch", "Epoch of this process's last lease.")
 	m.documents = gauge("deltad_documents", "Documents of the live pane.")
 	m.lagging = gauge("deltad_lagging_prefixes", "Prefixes whose newest partition is more than half a window behind.")
+	m.skipped = gauge("deltad_skipped_objects", "Objects that the live pane leaves out, because they could not be read or by hand.")
 	m.panics = counter("deltad_panics_total", "Steps and rebuilds that ended in a panic; each failed alone.", "pipeline")
 	m.differences = counter("deltad_canary_differences_total", "Runs whose canary came to other bytes; the second in a row pauses the pipeline.", "pipeline")
 	m.baseCut = gauge("deltad_base_cut_timestamp_seconds", "Cut of the live base: the newest partition it includes; 0 without one.")
@@ -125,7 +130,7 @@ func (m *Metrics) Register(pipeline string) {
 	m.late.WithLabelValues(pipeline)
 	m.panics.WithLabelValues(pipeline)
 	m.differences.WithLabelValues(pipeline)
-	for _, g := range []*prometheus.GaugeVec{m.watermark, m.uncovered, m.quarantined, m.leader, m.epoch, m.documents, m.lagging, m.baseCut, m.baseStale, m.gateHeld, m.rebuildProgress} {
+	for _, g := range []*prometheus.GaugeVec{m.watermark, m.uncovered, m.quarantined, m.leader, m.epoch, m.documents, m.lagging, m.skipped, m.baseCut, m.baseStale, m.gateHeld, m.rebuildProgress} {
 		g.WithLabelValues(pipeline)
 	}
 	for _, s := range rebuildEnds {
@@ -134,17 +139,20 @@ func (m *Metrics) Register(pipeline string) {
 	m.rebuildTime.WithLabelValues(pipeline)
 }
 
-// Observe takes a step's report in.
+// Observe takes a step's report in. One without an epoch is of a process that
+// does not lead: it stands by, or could not ask for the lease.
 func (m *Metrics) Observe(r microbatch.Report) {
 	m.runs.WithLabelValues(r.Pipeline, string(r.Outcome)).Inc()
-	if r.Outcome == microbatch.Standby {
+	if r.Epoch == 0 {
 		m.leader.WithLabelValues(r.Pipeline).Set(0)
 	} else {
 		m.duration.WithLabelValues(r.Pipeline).Observe(r.Duration.Seconds())
 		m.leader.WithLabelValues(r.Pipeline).Set(1)
 		m.epoch.WithLabelValues(r.Pipeline).Set(float64(r.Epoch))
-		m.quarantined.WithLabelValues(r.Pipeline).Set(float64(r.Quarantined))
 		m.late.WithLabelValues(r.Pipeline).Add(float64(r.Late))
+	}
+	if r.ListCalls > 0 { // else the step did not come to look
+		m.quarantined.WithLabelValues(r.Pipeline).Set(float64(r.Quarantined))
 		m.lagging.WithLabelValues(r.Pipeline).Set(float64(len(r.Lagging)))
 	}
 	if errors.Is(r.Err, microbatch.ErrPanic) {
@@ -157,6 +165,7 @@ func (m *Metrics) Observe(r microbatch.Report) {
 		m.watermark.WithLabelValues(r.Pipeline).Set(float64(r.Watermark.Unix()))
 		m.uncovered.WithLabelValues(r.Pipeline).Set(float64(r.Uncovered))
 		m.documents.WithLabelValues(r.Pipeline).Set(float64(r.Documents))
+		m.skipped.WithLabelValues(r.Pipeline).Set(float64(r.Skipped))
 		cut := 0.0
 		if r.Base != "" {
 			cut = float64(r.Cut.Unix())
@@ -167,6 +176,9 @@ func (m *Metrics) Observe(r microbatch.Report) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.last[r.Pipeline] = r
+	if !r.Watermark.IsZero() {
+		m.mu.live[r.Pipeline] = r
+	}
 }
 
 // Last is the newest report of a pipeline; ok is false before the first.
@@ -218,7 +230,7 @@ func (a *ages) Collect(ch chan<- prometheus.Metric) {
 	a.m.mu.Lock()
 	defer a.m.mu.Unlock()
 	for _, name := range a.m.mu.all {
-		r, age := a.m.mu.last[name], 0.0
+		r, age := a.m.mu.live[name], 0.0
 		if !r.Watermark.IsZero() {
 			ch <- prometheus.MustNewConstMetric(dataAge, prometheus.GaugeValue, time.Since(r.Watermark).Seconds(), name)
 		}
