@@ -17,6 +17,7 @@ func (s *Set) IDs(list [][]byte, out []uint32) {
 		s.catchUp()
 	}
 	var hashes [together]uint64
+	var likely [together]uint32
 	for len(list) > 0 {
 		some := list[:min(len(list), together)]
 		mask, touched := uint64(len(s.slots)-1), uint64(0)
@@ -26,19 +27,35 @@ func (s *Set) IDs(list [][]byte, out []uint32) {
 			touched ^= s.slots[h&mask]
 		}
 		for k := range some {
-			h := hashes[k]
-			if slot := s.slots[h&mask]; slot != 0 && slot>>32 == h>>32 {
+			id := s.likely(hashes[k])
+			likely[k] = id
+			if id > 0 {
 				// Where it lies is touched, and where it begins is beside it.
-				if at := s.end[uint32(slot)-1]; at > 0 {
+				if at := s.end[id-1]; at > 0 {
 					touched ^= uint64(s.arena[at-1])
 				}
 			}
 		}
 		s.touched = touched
 		for k, b := range some {
-			out[k] = s.find(b, hashes[k])
+			if id := likely[k]; id > 0 && bytes.Equal(s.Bytes(id-1), b) {
+				out[k] = id - 1
+			} else {
+				out[k] = s.find(b, hashes[k])
+			}
 		}
 		list, out = list[len(some):], out[len(some):]
+	}
+}
+
+// likely is the id of the first that has the hash, as far as slots tell, plus
+// one; 0 for none.
+func (s *Set) likely(h uint64) uint32 {
+	mask := uint64(len(s.slots) - 1)
+	for i := h & mask; ; i = (i + 1) & mask {
+		if slot := s.slots[i]; slot == 0 || slot>>32 == h>>32 {
+			return uint32(slot)
+		}
 	}
 }
 
