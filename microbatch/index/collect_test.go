@@ -167,7 +167,7 @@ func TestCollectExpressionThatFailsNamesItsField(t *testing.T) {
 	s := collectSpec()
 	s.Fields[0].Fields[1].Where = "int(s) > 1"
 	_, _, err := documents(t, compile(t, s), types(), map[string]any{"k": "a", "ts": start, "s": "x", "n": 1})
-	if err == nil || !strings.Contains(err.Error(), "field ads: fields.large.where: ") {
+	if err == nil || !strings.Contains(err.Error(), "row 1: index.fields.ads.fields.large.where: ") {
 		t.Errorf("err %v", err)
 	}
 }

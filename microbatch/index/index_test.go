@@ -214,11 +214,11 @@ func TestOverflowNamesItsPlace(t *testing.T) {
 		{"derived", `key k=a: field turned: evaluate expression "-least": -(-9223372036854775808) exceeds int64`, func(s *index.Spec) {
 			s.Fields = append(s.Fields, index.FieldSpec{Name: "turned", Expr: "-least"})
 		}},
-		{"filter of a field", `field least: where: evaluate expression "abs(n) > 0": abs(-9223372036854775808) exceeds int64`, func(s *index.Spec) {
+		{"filter of a field", `row 1: index.fields.least.where: evaluate expression "abs(n) > 0": abs(-9223372036854775808) exceeds int64`, func(s *index.Spec) {
 			s.Fields[0].Where = "abs(n) > 0"
 		}},
 		{"filter", `where: evaluate expression "-n > 0": `, func(s *index.Spec) { s.Where = "-n > 0" }},
-		{"delete", `delete_when: evaluate expression "sum([n, n]) > 0": `, func(s *index.Spec) { s.DeleteWhen = "sum([n, n]) > 0" }},
+		{"delete", `row 1: index.delete_when: evaluate expression "sum([n, n]) > 0": `, func(s *index.Spec) { s.DeleteWhen = "sum([n, n]) > 0" }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := index.Spec{

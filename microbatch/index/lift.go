@@ -1,6 +1,7 @@
 package index
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -99,7 +100,7 @@ func (c *computed) fill(batch *column.Batch, rows []int32) error {
 		set(c.expr, c.at, batch, int(i))
 		yes, known, err := c.expr.truth()
 		if err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+			return &rowError{int(i), fmt.Errorf("%s: %w", c.name, err)}
 		}
 		v.Bools[i], v.Valid[i] = yes, known
 	}
@@ -121,10 +122,29 @@ func (c *computed) evaluate(batch *column.Batch, rows []int32) error {
 			err = unbox(x, c.values)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+			return &rowError{i, fmt.Errorf("%s: %w", c.name, err)}
 		}
 	}
 	return nil
+}
+
+// rowError is a record of a batch that cannot be lifted. Err has the name of the
+// setting and not that of the row.
+type rowError struct {
+	row int
+	err error
+}
+
+func (e *rowError) Error() string { return fmt.Sprintf("record %d: %v", e.row, e.err) }
+func (e *rowError) Unwrap() error { return e.err }
+
+// named is an error of a batch whose first row has the number first within the
+// object, with the number of its row, from 1.
+func named(err error, first int64) error {
+	if row := (*rowError)(nil); errors.As(err, &row) {
+		return fmt.Errorf("row %d: %w", first+int64(row.row)+1, row.err)
+	}
+	return err
 }
 
 // tri is the value of a filter for a record, in the words of delete_when: null,
@@ -198,12 +218,12 @@ func (l *Lifter) arguments(lf *lifted, f *field) error {
 		lf.computed = append(lf.computed, computed{name: name, expr: c, at: at, filter: filter, values: column.New(c.out)})
 		return nil
 	}
-	own := func(f FieldSpec, exprs []*expression) error {
+	own := func(at string, f FieldSpec, exprs []*expression) error {
 		for i, a := range f.Args {
 			switch {
 			case a == wholeRecord:
 			case exprs[i] != nil:
-				if err := compute(exprs[i], f.Fn, false); err != nil {
+				if err := compute(exprs[i], at+f.Fn, false); err != nil {
 					return err
 				}
 			default:
@@ -212,7 +232,7 @@ func (l *Lifter) arguments(lf *lifted, f *field) error {
 		}
 		return nil
 	}
-	if err := own(f.FieldSpec, f.args); err != nil || f.Fn != collectFn {
+	if err := own("", f.FieldSpec, f.args); err != nil || f.Fn != collectFn {
 		return err
 	}
 	exprs, names := f.collect.all(f.FieldSpec)
@@ -223,7 +243,7 @@ func (l *Lifter) arguments(lf *lifted, f *field) error {
 		if err := compute(exprs[i+1], names[i+1], true); err != nil {
 			return err
 		}
-		if err := own(sub, f.collect.args[i]); err != nil {
+		if err := own("fields."+sub.Name+".", sub, f.collect.args[i]); err != nil {
 			return err
 		}
 	}
@@ -285,7 +305,7 @@ func (l *Lifter) Add(batch *column.Batch, first int64) (Stats, error) {
 		return st, err
 	}
 	l.order.reset(l, batch)
-	return st, l.fold(batch)
+	return st, named(l.fold(batch), first)
 }
 
 // all evaluates the filter for the batch at once; nil where that cannot be.
@@ -357,7 +377,7 @@ func (l *Lifter) judge(batch *column.Batch, i int) (keep bool, why string, err e
 		set(l.where, l.whereAt, batch, i)
 		yes, _, err := l.where.truth()
 		if err != nil {
-			return false, "", fmt.Errorf("where: %w", err)
+			return false, "", fmt.Errorf("index.where: %w", err)
 		}
 		if !yes {
 			return false, "", nil
@@ -375,7 +395,7 @@ func (l *Lifter) judge(batch *column.Batch, i int) (keep bool, why string, err e
 		set(l.deletes, l.deletesAt, batch, i)
 		yes, known, err := l.deletes.truth()
 		if err != nil {
-			return false, "", fmt.Errorf("delete_when: %w", err)
+			return false, "", fmt.Errorf("index.delete_when: %w", err)
 		}
 		if known {
 			l.dead[i] = keeps
@@ -420,8 +440,10 @@ func (l *Lifter) fold(batch *column.Batch) error {
 	for n := range l.fields {
 		in.Rows, in.Args = alive, in.Args[:0]
 		err := l.foldField(&l.fields[n], columns[n+1], batch, in)
-		if err != nil {
-			return fmt.Errorf("field %s: %w", l.bound.program.fields[l.bound.folded[n]].Name, err)
+		if row := (*rowError)(nil); errors.As(err, &row) {
+			return &rowError{row.row, fmt.Errorf("index.fields.%s.%w", l.fieldName(n), row.err)}
+		} else if err != nil {
+			return l.blame(n, in, err)
 		}
 	}
 	return nil
@@ -442,7 +464,7 @@ func (l *Lifter) foldField(f *lifted, into combine.Column, batch *column.Batch, 
 			set(f.where, f.whereAt, batch, int(i))
 			yes, _, err := f.where.truth()
 			if err != nil {
-				return fmt.Errorf("where: %w", err)
+				return &rowError{int(i), fmt.Errorf("where: %w", err)}
 			}
 			if yes {
 				l.sub = append(l.sub, i)
@@ -463,6 +485,25 @@ func (l *Lifter) foldField(f *lifted, into combine.Column, batch *column.Batch, 
 		}
 	}
 	return into.Add(in)
+}
+
+func (l *Lifter) fieldName(n int) string { return l.bound.program.fields[l.bound.folded[n]].Name }
+
+// blame finds the record for which field n refused the input: the first that is
+// refused by a column without any other.
+func (l *Lifter) blame(n int, in *combine.Input, err error) error {
+	err = fmt.Errorf("index.fields.%s: %w", l.fieldName(n), err)
+	alone := *in
+	alone.Groups = make([]uint32, len(in.Groups))
+	for _, i := range in.Rows {
+		c := l.bound.fns[n+1].NewColumn()
+		c.Grow(1)
+		alone.Rows = []int32{i}
+		if c.Add(&alone) != nil {
+			return &rowError{int(i), err}
+		}
+	}
+	return err
 }
 
 // verdicts are the delete verdicts as the register's argument: a nullable
