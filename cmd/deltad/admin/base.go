@@ -152,7 +152,11 @@ func (s *Server) rebuilds(w http.ResponseWriter, r *http.Request, p *daemon.Pipe
 	if err != nil {
 		return err
 	}
-	all, err := s.o.App.State.Rebuilds(r.Context(), p.Config.Name, limit, q.Get("before"))
+	before, err := q.id("before")
+	if err != nil {
+		return err
+	}
+	all, err := s.o.App.State.Rebuilds(r.Context(), p.Config.Name, limit, before)
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func TestBrowsersOfOthersReachNothing(t *testing.T) {
 		t.Fatalf("paused by a foreign page (%v)", err)
 	}
 	b.call("POST", ads+"/pause", body, "Origin", b.http.URL, "Sec-Fetch-Site", "same-origin").want(t, 200)
-	b.call("POST", ads+"/resume", nil).want(t, 200)
+	b.call("POST", ads+"/resume", body).want(t, 200)
 	b.call("POST", ads+"/pause", body, "Content-Type", "application/json; charset=utf-8").want(t, 200)
 	if got := b.call("GET", ads, nil, "Origin", "http://evil.example").header.Get("Access-Control-Allow-Origin"); got != "" {
 		t.Errorf("a foreign page may read: %q", got)

@@ -32,9 +32,9 @@ type asked struct {
 // address. The Idempotency-Key header, a ULID, becomes the id of what is
 // asked for, so that a repeated call finds the first one's answer.
 func (a asked) change(r *http.Request) control.Change {
-	c := control.Change{ID: r.Header.Get("Idempotency-Key"), Actor: a.Actor, Reason: strings.TrimSpace(a.Reason)}
+	c := control.Change{ID: r.Header.Get("Idempotency-Key"), Actor: strings.TrimSpace(a.Actor), Reason: a.Reason}
 	if c.Actor == "" {
-		c.Actor = r.Header.Get("Deltad-Actor")
+		c.Actor = strings.TrimSpace(r.Header.Get("Deltad-Actor"))
 	}
 	if c.Actor == "" {
 		c.Actor = "http " + r.RemoteAddr

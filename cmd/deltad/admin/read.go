@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oklog/ulid/v2"
+
 	"github.com/deltad/deltad/cmd/deltad/control"
 	"github.com/deltad/deltad/cmd/deltad/daemon"
 	"github.com/deltad/deltad/partition"
@@ -144,7 +146,11 @@ func (s *Server) runs(w http.ResponseWriter, r *http.Request, p *daemon.Pipe) er
 	if err != nil {
 		return err
 	}
-	runs, err := s.o.App.State.Runs(r.Context(), p.Config.Name, limit, q.Get("before"))
+	before, err := q.id("before")
+	if err != nil {
+		return err
+	}
+	runs, err := s.o.App.State.Runs(r.Context(), p.Config.Name, limit, before)
 	if err != nil {
 		return err
 	}
@@ -307,6 +313,18 @@ func (q query) limit() (int, error) {
 		return 0, refusal(badParameter, "limit", "must be between 1 and %d, got %q", maxLimit, v)
 	}
 	return n, nil
+}
+
+// id is a parameter that names a run or a rebuild; empty where it is absent.
+func (q query) id(name string) (string, error) {
+	v := q.Get(name)
+	if v == "" {
+		return "", nil
+	}
+	if _, err := ulid.ParseStrict(v); err != nil {
+		return "", refusal(badParameter, name, "must be an id, a ULID, got %q", v)
+	}
+	return v, nil
 }
 
 func (q query) instant(name string) (time.Time, error) {

@@ -136,6 +136,19 @@ func TestProblems(t *testing.T) {
 		{"POST", ads + "/pause", object{"reason": strings.Repeat("x", 70_000)}, 413, "body-too-large", ""},
 		{"POST", ads + "/pause", object{"reason": strings.Repeat("x", 3000)}, 422, "invalid-field", "reason"},
 		{"POST", ads + "/trigger", object{"accept_loss": true}, 422, "reason-too-short", "reason"},
+		{"POST", ads + "/pause", nil, 422, "reason-too-short", "reason"},
+		{"POST", ads + "/pause", object{"reason": " \t\n"}, 422, "reason-too-short", "reason"},
+		{"POST", ads + "/resume", object{"actor": "ada"}, 422, "reason-too-short", "reason"},
+		{"POST", ads + "/pause", object{"reason": "a \x00 look"}, 422, "invalid-field", "reason"},
+		{"POST", ads + "/pause", object{"reason": "a look", "actor": "a\x00a"}, 422, "invalid-field", "actor"},
+		{"GET", ads + "/runs?before=nonsense", nil, 400, "bad-parameter", "before"},
+		{"GET", ads + "/rebuilds?before=nonsense", nil, 400, "bad-parameter", "before"},
+		{"GET", ads + "/runs?before=%00", nil, 400, "bad-parameter", "before"},
+		{"GET", ads + "/intents/nonsense", nil, 404, "not-found", "id"},
+		{"GET", ads + "/rebuilds/nonsense%00", nil, 404, "not-found", "id"},
+		{"GET", "/api/v1/pipelines/%00", nil, 404, "not-found", "pipeline"},
+		{"POST", ads + "/bases/nonsense%00/rollback/plan", object{}, 409, "no-pane", ""},
+		{"POST", ads + "/watermark/plan", object{"to": "2026-11-30T10:00:00.0000001Z"}, 422, "not-a-partition", "to"},
 	} {
 		t.Run(c.method+" "+c.path, func(t *testing.T) {
 			slug := []string{c.slug}

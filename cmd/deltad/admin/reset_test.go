@@ -302,7 +302,7 @@ func TestBackBeyondWindowMax(t *testing.T) {
 				t.Errorf("gap %v of %v partitions", gap, plan.body["gap_partitions"])
 			}
 			b.apply(plan, object{"accept_data_loss": true}).want(t, 200)
-			b.call("POST", ads+"/resume", object{}).want(t, 200)
+			b.call("POST", ads+"/resume", object{"reason": "all is well again"}).want(t, 200)
 			b.step(21, microbatch.Advanced)
 			lines := b.call("GET", ads+"/partitions?state="+partition.NeverCovered.String(), nil).want(t, 200).body["partitions"].([]any)
 			if len(lines) != 6 {

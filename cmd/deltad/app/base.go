@@ -100,7 +100,7 @@ func (c *cli) basePromoteCommand() *cobra.Command {
 			"every check that failed, and one that a rollback left is barred no longer; both take a reason.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r := control.PromoteRequest{
-				Change: control.Change{Actor: actor(), Reason: strings.TrimSpace(reason)}, Overrides: overrides, Wait: wait,
+				Change: control.Change{Actor: actor(), Reason: reason}, Overrides: overrides, Wait: wait,
 			}
 			if len(args) > 0 {
 				r.Generation = args[0]
@@ -164,7 +164,7 @@ func (c *cli) baseRollbackCommand() *cobra.Command {
 				t.Generation = args[0]
 			}
 			if t.Run != "" && t.Generation != "" {
-				return usage(errors.New("--pane: a rollback goes to a base or to a pane, not to both"))
+				return besides(usage(errors.New("--pane: a rollback goes to a base or to a pane, not to both")), o.dryRun, o.reason)
 			}
 			return c.controlled(cmd.Context(), func(_ string, p control.Pipe) error { return c.rollback(cmd.Context(), p, t, o) })
 		},
@@ -181,7 +181,7 @@ func (c *cli) baseRollbackCommand() *cobra.Command {
 func (c *cli) rollback(ctx context.Context, p control.Pipe, t control.Target, o rollbackFlags) error {
 	plan, err := p.PlanRollback(ctx, time.Now(), t)
 	if err != nil {
-		return refused(err)
+		return besides(refused(err), o.dryRun, o.reason)
 	}
 	line := rollbackLine{Plan: plan, DryRun: o.dryRun}
 	if o.dryRun {
@@ -191,7 +191,7 @@ func (c *cli) rollback(ctx context.Context, p control.Pipe, t control.Target, o 
 		o.digest = plan.Digest
 	}
 	in, err := p.Rollback(ctx, time.Now(), control.RollbackRequest{
-		Change: control.Change{Actor: actor(), Reason: strings.TrimSpace(o.reason)}, Target: t, Digest: o.digest, Version: &plan.Version, Wait: o.wait,
+		Change: control.Change{Actor: actor(), Reason: o.reason}, Target: t, Digest: o.digest, Version: &plan.Version, Wait: o.wait,
 	})
 	if in.ID == "" {
 		return refused(err)
@@ -268,8 +268,11 @@ func (c *cli) basePinCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "pin GENERATION|RUN", Short: "keep a generation, or the pane of a run, from being collected", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := needReason(reason); err != nil {
+				return err
+			}
 			return c.controlled(cmd.Context(), func(name string, p control.Pipe) error {
-				pin, err := p.Pin(cmd.Context(), args[0], control.Change{Actor: actor(), Reason: strings.TrimSpace(reason)})
+				pin, err := p.Pin(cmd.Context(), args[0], control.Change{Actor: actor(), Reason: reason})
 				if err != nil {
 					return refused(err)
 				}
@@ -287,7 +290,7 @@ func (c *cli) baseUnpinCommand() *cobra.Command {
 		Use: "unpin GENERATION|RUN", Short: "let go of what was pinned", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.controlled(cmd.Context(), func(name string, p control.Pipe) error {
-				pins, err := p.Unpin(cmd.Context(), args[0], control.Change{Actor: actor(), Reason: strings.TrimSpace(reason)})
+				pins, err := p.Unpin(cmd.Context(), args[0], control.Change{Actor: actor(), Reason: reason})
 				if err != nil {
 					return refused(err)
 				}

@@ -59,6 +59,19 @@ func refused(err error) error {
 	return failed(err)
 }
 
+// needReason refuses a reason that the audit trail would not be served by.
+func needReason(reason string) error { return refused(control.Reasoned(reason)) }
+
+// besides adds to a wrong command line what is wrong with its reason too. Any
+// other error says by itself what comes first.
+func besides(err error, dry bool, reason string) error {
+	var coded *exitError
+	if dry || !errors.As(err, &coded) || coded.code != exitUsage {
+		return err
+	}
+	return usages(err, needReason(reason))
+}
+
 func flagOf(field string) string {
 	if field == "accept_data_loss" {
 		return "accept-data-loss"
@@ -89,8 +102,8 @@ func (c *cli) resumeCommand() *cobra.Command {
 func (c *cli) toggleCommand(name string, do func(control.Pipe, context.Context, control.Change) (watermark.Pipeline, error)) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{Use: name, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		if reason == "" {
-			return usage(errors.New("--reason: required, for those who will read the audit trail"))
+		if err := control.Stated(reason); err != nil {
+			return refused(err)
 		}
 		return c.controlled(cmd.Context(), func(_ string, p control.Pipe) error {
 			row, err := do(p, cmd.Context(), control.Change{Actor: actor(), Reason: reason})
@@ -130,6 +143,11 @@ func (c *cli) triggerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "trigger", Short: "take one step now", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if acceptLoss {
+				if err := needReason(reason); err != nil {
+					return err
+				}
+			}
 			return c.controlled(cmd.Context(), func(name string, p control.Pipe) error {
 				done, err := p.Trigger(cmd.Context(), control.TriggerRequest{
 					Change: control.Change{Actor: actor(), Reason: reason}, AcceptLoss: acceptLoss, Wait: wait,
@@ -155,7 +173,7 @@ func (c *cli) triggerCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.BoolVar(&acceptLoss, "accept-loss", false, "publish although many inputs vanished at once; needs --reason")
-	f.StringVar(&reason, "reason", "", "why, for the audit trail")
+	f.StringVar(&reason, "reason", "", "why, for the audit trail; with --accept-loss at least ten characters")
 	f.DurationVar(&wait, "wait", leaderWait, "how long to wait for the leader")
 	return cmd
 }

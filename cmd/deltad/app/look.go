@@ -360,10 +360,7 @@ func (c *cli) partitionsCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			after, err1 := optionalTime("--from", from)
 			through, err2 := optionalTime("--to", to)
-			if err := errors.Join(err1, err2); err != nil {
-				return usage(err)
-			}
-			if err := positive("--limit", limit); err != nil {
+			if err := usages(err1, err2, positive("--limit", limit)); err != nil {
 				return err
 			}
 			return c.one(cmd.Context(), func(a *daemon.App, p *daemon.Pipe) error {

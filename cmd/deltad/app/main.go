@@ -132,6 +132,14 @@ func failed(err error) error {
 
 func usage(err error) error { return &exitError{exitUsage, err} }
 
+// usages is all that is wrong with a command line, nil where nothing is.
+func usages(wrong ...error) error {
+	if err := errors.Join(wrong...); err != nil {
+		return usage(err)
+	}
+	return nil
+}
+
 // cli is what the commands share.
 type cli struct {
 	out, errs io.Writer

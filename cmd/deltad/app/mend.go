@@ -24,14 +24,6 @@ func actor() string {
 	return "command line, " + u.Username
 }
 
-// needReason refuses a reason that says nothing.
-func needReason(reason string) error {
-	if len(strings.TrimSpace(reason)) < 10 {
-		return usage(fmt.Errorf("--reason: must have at least ten characters, got %q", reason))
-	}
-	return nil
-}
-
 // led explains that a command needs the pipeline without a leader.
 func led(err error) error {
 	var held *watermark.HeldError
@@ -110,7 +102,7 @@ func (c *cli) recoverCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say what would be done")
-	cmd.Flags().StringVar(&reason, "reason", "", "allows a manifest that is not known as published")
+	cmd.Flags().StringVar(&reason, "reason", "", "allows a manifest that is not known as published; at least ten characters")
 	return cmd
 }
 
@@ -136,7 +128,7 @@ func (c *cli) adoptCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail; at least ten characters")
 	return cmd
 }
 

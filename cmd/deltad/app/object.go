@@ -67,6 +67,6 @@ func (c *cli) skipCommand(skip bool) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail; at least ten characters")
 	return cmd
 }

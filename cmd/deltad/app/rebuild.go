@@ -78,11 +78,12 @@ func (c *cli) rebuildCommand() *cobra.Command {
 			"rebuild off.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cut, err := optionalTime("--cut", o.cut)
-			switch {
-			case err != nil:
-				return usage(err)
-			case o.cancel != "" && (o.wait || o.cut != ""):
-				return usage(errors.New("--cancel: calls off one that is there, and goes with neither --cut nor --wait"))
+			var both error
+			if o.cancel != "" && (o.wait || o.cut != "") {
+				both = errors.New("--cancel: calls off one that is there, and goes with neither --cut nor --wait")
+			}
+			if err := usages(err, both); err != nil {
+				return err
 			}
 			return c.controlled(cmd.Context(), func(_ string, p control.Pipe) error {
 				if o.cancel != "" {

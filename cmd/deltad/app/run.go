@@ -19,20 +19,23 @@ func (c *cli) runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "run", Short: "run the daemon; with --once take one step and exit", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			at := time.Now()
-			if now != "" {
-				t, err := time.Parse(time.RFC3339Nano, now)
-				if err != nil || !once {
-					return usage(errors.New("--now: an RFC 3339 time such as 2026-11-30T10:00:00Z, only with --once"))
-				}
-				at = t
+			at, wrong := optionalTime("--now", now)
+			switch {
+			case now == "":
+				at = time.Now()
+			case !once:
+				wrong = errors.Join(wrong, errors.New("--now: only with --once"))
 			}
 			switch {
 			case role != daemon.RoleAll && role != daemon.RoleDelta && role != daemon.RoleFull:
-				return usage(fmt.Errorf("--role: must be all, delta or full, got %q", role))
+				wrong = errors.Join(wrong, fmt.Errorf("--role: must be all, delta or full, got %q", role))
 			case once && role == daemon.RoleFull:
-				return usage(errors.New("--role: full: a single step is one of deltas; `deltad rebuild` makes one full index"))
-			case !once:
+				wrong = errors.Join(wrong, errors.New("--role: full: a single step is one of deltas; `deltad rebuild` makes one full index"))
+			}
+			if wrong != nil {
+				return usage(wrong)
+			}
+			if !once {
 				return c.runDaemon(cmd.Context(), daemon.Options{NoCache: noCache, Role: role})
 			}
 			a, err := c.open(cmd.Context(), daemon.Options{NoCache: noCache})

@@ -100,7 +100,7 @@ func (c *cli) watermarkResetCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			to, err := time.Parse(time.RFC3339, o.to)
 			if err != nil {
-				return usage(fmt.Errorf("--to: an RFC 3339 time such as 2026-11-30T10:00:00Z, got %q", o.to))
+				return besides(usage(fmt.Errorf("--to: must be an RFC 3339 time such as 2026-11-30T10:00:00Z, got %q", o.to)), o.dryRun, o.reason)
 			}
 			return c.controlled(cmd.Context(), func(_ string, p control.Pipe) error { return c.reset(cmd.Context(), p, to, o) })
 		},
@@ -118,7 +118,7 @@ func (c *cli) watermarkResetCommand() *cobra.Command {
 func (c *cli) reset(ctx context.Context, p control.Pipe, to time.Time, o resetFlags) error {
 	plan, err := p.PlanReset(ctx, time.Now(), to)
 	if err != nil {
-		return refused(err)
+		return besides(refused(err), o.dryRun, o.reason)
 	}
 	line := resetLine{Plan: plan, DryRun: o.dryRun}
 	if o.dryRun {
@@ -128,7 +128,7 @@ func (c *cli) reset(ctx context.Context, p control.Pipe, to time.Time, o resetFl
 		o.digest = plan.Digest
 	}
 	in, err := p.Reset(ctx, time.Now(), control.ResetRequest{
-		Change: control.Change{Actor: actor(), Reason: strings.TrimSpace(o.reason)}, To: to, Digest: o.digest, Version: &plan.Version,
+		Change: control.Change{Actor: actor(), Reason: o.reason}, To: to, Digest: o.digest, Version: &plan.Version,
 		AcceptDataLoss: o.acceptLoss, Wait: o.wait,
 	})
 	if in.ID == "" {

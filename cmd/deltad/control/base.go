@@ -359,7 +359,7 @@ func (p Pipe) promotable(ctx context.Context, ch watermark.Change, r PromoteRequ
 	case rb.State != watermark.RebuildHeld && len(r.Overrides) > 0 && !again:
 		return rb, no(InvalidField, "override", "base %s is %s and not held: there is nothing to override", rb.ID, rb.State)
 	case rb.State == watermark.RebuildHeld || barred:
-		return rb, reasoned(ch.Reason)
+		return rb, Reasoned(ch.Reason)
 	}
 	return rb, nil
 }

@@ -13,7 +13,12 @@
 //     where no lease lives does the caller take it and carry it out.
 //  3. Every call that changes something is idempotent by an id that the caller
 //     may choose.
-//  4. A wait that ends changes nothing: what was decided stays decided, and the
+//  4. What a person decides has a reason, by every way to it alike, and the
+//     audit trail has both: some reason for a pause and a resume, MinReason
+//     characters for what moves progress, accepts a loss, passes over what the
+//     gate or a rollback said, or keeps data from being collected. Rebuilds,
+//     and runs and promotions that would come by themselves, need none.
+//  5. A wait that ends changes nothing: what was decided stays decided, and the
 //     next leader finishes it or marks it failed.
 //
 // What is refused is a *Refusal with a stable slug; every other error is a
@@ -24,7 +29,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
@@ -83,7 +90,7 @@ func refuse(slug Slug, field, format string, args ...any) error {
 
 // MinReason is the fewest characters that are a reason for moving progress or
 // for accepting a loss.
-const MinReason = 10
+const MinReason = 10 // messages spell it out
 
 // maxText bounds what people write into the audit trail.
 const maxText = 2000
@@ -107,22 +114,53 @@ func Of(app *daemon.App, pipe *daemon.Pipe) Pipe {
 	return Pipe{app: app, pipe: pipe, name: pipe.Config.Name}
 }
 
-// change checks a Change and fills in its id.
+// change checks a Change and fills in its id. Space around the texts is no part
+// of them.
 func (p Pipe) change(c Change) (watermark.Change, error) {
+	c.Actor, c.Reason = strings.TrimSpace(c.Actor), strings.TrimSpace(c.Reason)
 	if c.ID == "" {
 		c.ID = p.app.NewID()
 	} else if _, err := ulid.ParseStrict(c.ID); err != nil {
 		return watermark.Change{}, refuse(KeyReused, "idempotency_key", "an idempotency key is a ULID, got %q", clip(c.ID))
 	}
-	switch {
-	case c.Actor == "":
+	if c.Actor == "" {
 		return watermark.Change{}, refuse(InvalidField, "actor", "somebody must be named as the actor")
-	case len(c.Actor) > maxText:
-		return watermark.Change{}, refuse(InvalidField, "actor", "at most %d bytes, got %d", maxText, len(c.Actor))
-	case len(c.Reason) > maxText:
-		return watermark.Change{}, refuse(InvalidField, "reason", "at most %d bytes, got %d", maxText, len(c.Reason))
+	}
+	if err := recordable("actor", c.Actor); err != nil {
+		return watermark.Change{}, err
+	}
+	if err := recordable("reason", c.Reason); err != nil {
+		return watermark.Change{}, err
 	}
 	return watermark.Change{ID: c.ID, Actor: c.Actor, Reason: c.Reason}, nil
+}
+
+// recordable refuses a text that the audit trail does not keep as it is.
+func recordable(field, s string) error {
+	switch {
+	case len(s) > maxText:
+		return refuse(InvalidField, field, "at most %d bytes, got %d", maxText, len(s))
+	case !utf8.ValidString(s) || strings.ContainsRune(s, 0):
+		return refuse(InvalidField, field, "must be UTF-8 without NUL, got %q", clip(s))
+	}
+	return nil
+}
+
+// Stated refuses to stop or start a pipeline without any reason: whoever finds
+// it paused, and whoever paused it, asks why.
+func Stated(reason string) error {
+	if strings.TrimSpace(reason) == "" {
+		return refuse(ReasonTooShort, "reason", "required, for those who will read the audit trail")
+	}
+	return recordable("reason", reason)
+}
+
+// Reasoned refuses a reason of less than MinReason characters.
+func Reasoned(reason string) error {
+	if n := utf8.RuneCountInString(strings.TrimSpace(reason)); n < MinReason {
+		return refuse(ReasonTooShort, "reason", "at least ten characters, for those who will read it in the audit trail, got %d", n)
+	}
+	return recordable("reason", reason)
 }
 
 func clip(s string) string {
@@ -142,7 +180,8 @@ func (p Pipe) Row(ctx context.Context) (watermark.Pipeline, error) {
 	return row, err
 }
 
-// Pause stops runs until Resume. Resets and requests go on.
+// Pause stops runs until Resume. Resets and requests go on. It takes a reason,
+// and so does Resume.
 func (p Pipe) Pause(ctx context.Context, c Change) (watermark.Pipeline, error) {
 	return p.toggle(ctx, c, "pause", p.app.State.Pause)
 }
@@ -150,12 +189,17 @@ func (p Pipe) Pause(ctx context.Context, c Change) (watermark.Pipeline, error) {
 // Resume ends a pause, and asks for a step at once.
 func (p Pipe) Resume(ctx context.Context, c Change) (watermark.Pipeline, error) {
 	row, err := p.toggle(ctx, c, "resume", p.app.State.Resume)
-	p.app.Poke(p.name)
+	if err == nil {
+		p.app.Poke(p.name)
+	}
 	return row, err
 }
 
 func (p Pipe) toggle(ctx context.Context, c Change, what string, do func(context.Context, string, watermark.Change) (watermark.Pipeline, error)) (watermark.Pipeline, error) {
 	ch, err := p.change(c)
+	if err == nil {
+		err = Stated(ch.Reason)
+	}
 	if err != nil {
 		return watermark.Pipeline{}, err
 	}

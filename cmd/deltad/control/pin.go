@@ -23,7 +23,7 @@ func (p Pipe) Pin(ctx context.Context, id string, c Change) (watermark.Pin, erro
 	if strings.HasPrefix(ch.Actor, watermark.RebuildOwner("")) {
 		return watermark.Pin{}, refuse(InvalidField, "actor", "%q is the name of a rebuild", ch.Actor)
 	}
-	if err := reasoned(ch.Reason); err != nil {
+	if err := Reasoned(ch.Reason); err != nil {
 		return watermark.Pin{}, err
 	}
 	kind, ref, err := p.pinnable(ctx, id)

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/deltad/deltad/microbatch"
 	"github.com/deltad/deltad/sink"
@@ -190,7 +188,7 @@ func (p Pipe) admit(ctx context.Context, now time.Time, row watermark.Pipeline, 
 	if err := p.current(row, r.Version, "the reset was planned at: GET …/watermark has it as its ETag"); err != nil {
 		return Plan{}, err
 	}
-	if err := reasoned(ch.Reason); err != nil {
+	if err := Reasoned(ch.Reason); err != nil {
 		return Plan{}, err
 	}
 	plan, err := p.PlanReset(ctx, now, r.To)
@@ -239,13 +237,6 @@ func (p Plan) told() Plan {
 		t.Starts = []time.Time{}
 	}
 	return p
-}
-
-func reasoned(reason string) error {
-	if n := utf8.RuneCountInString(strings.TrimSpace(reason)); n < MinReason {
-		return refuse(ReasonTooShort, "reason", "at least %d characters for those who will read it in the audit trail, got %d", MinReason, n)
-	}
-	return nil
 }
 
 func text(t time.Time) string { return t.UTC().Format(time.RFC3339) }

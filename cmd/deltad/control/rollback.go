@@ -161,7 +161,7 @@ func (p Pipe) admitRollback(ctx context.Context, now time.Time, row watermark.Pi
 	if err := p.current(row, r.Version, "the rollback was planned at: the plan has it as its ETag"); err != nil {
 		return RollbackPlan{}, err
 	}
-	if err := reasoned(ch.Reason); err != nil {
+	if err := Reasoned(ch.Reason); err != nil {
 		return RollbackPlan{}, err
 	}
 	plan, err := p.PlanRollback(ctx, now, r.Target)

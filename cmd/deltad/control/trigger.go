@@ -44,7 +44,7 @@ func (p Pipe) Trigger(ctx context.Context, r TriggerRequest) (Triggered, error) 
 		return Triggered{}, err
 	}
 	if r.AcceptLoss {
-		if err := reasoned(ch.Reason); err != nil {
+		if err := Reasoned(ch.Reason); err != nil {
 			return Triggered{}, err
 		}
 		entry := watermark.AuditEntry{ID: ch.ID, Actor: ch.Actor, Action: "trigger-accept-loss", Pipeline: p.name, Reason: ch.Reason}
