@@ -14,7 +14,6 @@ import (
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/datafile"
 	"github.com/deltad/deltad/microbatch/index"
-	"github.com/deltad/deltad/microbatch/layers"
 	"github.com/deltad/deltad/microbatch/rescue"
 	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/microbatch/window"
@@ -131,18 +130,10 @@ func (p *Pipeline) produce(ctx context.Context, t term, plan Plan, run watermark
 		return sink.Manifest{}, err
 	}
 	lap("base")
-	before, unread := p.liveRows(ctx)
-	if unread != nil && (blame.Outage(unread) || ctx.Err() != nil) {
-		return sink.Manifest{}, fmt.Errorf("read the live pane's documents: %w", unread)
-	}
-	lap("live")
+	p.rows.drop() // of a run that failed
 	m := p.manifest(t, plan, run, built, bound)
 	m.Pending = over.pending
-	if unread != nil {
-		// They serve the counts alone: a damaged pane must not keep the next from replacing it.
-		m.Checks = append(m.Checks, sink.CheckResult{Name: "compared_to_parent", Detail: "new, changed and left count against nothing: " + unread.Error()})
-	}
-	if err := p.write(ctx, bound, built, over, before, plan, &m); err != nil {
+	if err := p.write(ctx, bound, built, over, plan, &m); err != nil {
 		return sink.Manifest{}, err
 	}
 	if m.UnreadSlices, err = p.keepUnread(ctx, run.ID, plan, built); err != nil {
@@ -223,7 +214,7 @@ func (p *Pipeline) manifest(t term, plan Plan, run watermark.Run, built slice.Wi
 }
 
 // write folds the window and writes its files into the run's own prefix.
-func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Window, over over, before *layers.Log, plan Plan, m *sink.Manifest) error {
+func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Window, over over, plan Plan, m *sink.Manifest) error {
 	put := func(ctx context.Context, name string, body io.ReadSeeker, hash string) (string, error) {
 		return p.set.Sink.PutData(ctx, m.RunID, name, body, hash)
 	}
@@ -232,16 +223,16 @@ func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Wi
 		return err
 	}
 	sampler := window.NewSampler(m.RunID)
-	fold := func(emit func(window.Documents) error) error {
+	fold := func(to window.Receiver) (window.Rolled, error) {
 		if p.set.NoCache {
-			return window.FoldSampled(bound, sources, over.base, plan.Watermark, sampler, emit)
+			return window.Rolled{}, window.FoldSampled(bound, sources, over.base, plan.Watermark, sampler, to.Rows)
 		}
-		did, err := p.rolling.Fold(func() error { return context.Cause(ctx) }, bound, sources, over.base, plan.Watermark, sampler, emit)
-		p.set.Log.Debug("window folded", zap.String("pipeline", p.set.Name), zap.Bool("complete", did.Complete), zap.Int64("rows", did.Rows),
+		did, err := p.rolling.FoldInto(func() error { return context.Cause(ctx) }, bound, sources, over.base, plan.Watermark, sampler, to)
+		p.set.Log.Debug("window folded", zap.String("pipeline", p.set.Name), zap.Bool("complete", did.Complete), zap.Bool("told", did.Told), zap.Int64("rows", did.Rows),
 			zap.Int64("refolded", did.Refolded), zap.Int64("nodes", did.Nodes), zap.Int64("bytes", p.rolling.Bytes()))
-		return err
+		return did, err
 	}
-	if err := p.fold(ctx, bound, m, put, fold, p.layering(m, before)); err != nil {
+	if err := p.fold(ctx, bound, m, put, fold, p.layering(m)); err != nil {
 		return err
 	}
 	return p.canary(bound, sources, over.base, plan.Watermark, sampler, m)
@@ -261,8 +252,8 @@ func (p *Pipeline) sources(bound *index.Bound, built slice.Window, over over, pl
 	return append(sources, over.keys...), nil
 }
 
-// folding emits the documents of a window in key order.
-type folding func(emit func(window.Documents) error) error
+// folding emits a window in key order.
+type folding func(to window.Receiver) (window.Rolled, error)
 
 // fold writes what a window is folded to into the files of documents and
 // tombstones that m then lists and counts, as l decided; see paneWriter.
@@ -272,18 +263,21 @@ func (p *Pipeline) fold(ctx context.Context, bound *index.Bound, m *sink.Manifes
 		return err
 	}
 	defer w.abort()
-	err = fold(func(out window.Documents) error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
+	to := w.receiver(ctx)
+	rows := to.Rows
+	to.Rows = func(out window.Documents) error {
 		m.Counts.Documents += int64(out.Docs.Len)
 		m.Counts.Tombstones += int64(out.Tombstones.Len)
-		return w.write(ctx, out)
-	})
+		return rows(out)
+	}
+	did, err := fold(to)
 	if err != nil {
 		return err
 	}
-	return p.endPane(ctx, w, m)
+	if did.Told {
+		m.Counts.Documents, m.Counts.Tombstones = did.Documents, did.Tombstones
+	}
+	return p.endPane(ctx, w, did.Mark, m)
 }
 
 // writer writes files of one kind and lists them in files. frames may be nil.

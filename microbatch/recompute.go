@@ -89,8 +89,8 @@ func (p *Pipeline) recompute(ctx context.Context, plan Plan, m sink.Manifest) (R
 		return r, err
 	}
 	sampler := window.NewSampler(m.RunID)
-	fold := func(emit func(window.Documents) error) error {
-		return window.FoldSampled(bound, sources, over.base, plan.Watermark, sampler, emit)
+	fold := func(to window.Receiver) (window.Rolled, error) {
+		return window.Rolled{}, window.FoldSampled(bound, sources, over.base, plan.Watermark, sampler, to.Rows)
 	}
 	if err := p.fold(ctx, bound, &out, nowhere, fold, nil); err != nil {
 		return r, err

@@ -11,45 +11,64 @@ import (
 	"github.com/deltad/deltad/sink/parquet"
 )
 
-// rowLog is what this process knows of the rows of panes. One log of each pane
-// serves both what the next is counted against (new, changed, left) and the
-// layer that the next may be. It lives so:
+// rowLog is what this process knows of the rows of panes: a mark, by which the
+// window tells what has become of them, and a log, which rows are compared with
+// where it does not. They serve both what the next pane is counted against
+// (new, changed, left) and the layer that it may be. They live so:
 //
-//  1. A run begins: liveRows gives the log of the live pane or, where another
-//     process or a reset or rollback made it live, reads one back, for counts.
-//  2. The fold of the run's pane is compared with it and written to another
-//     log, as layering decided. When the pane's files end, that log is pending.
-//  3. When the pane is live, the pending log takes the place of the one before.
-//     A run that does not come so far leaves it to the next, which drops it.
-//  4. Where there is doubt of what is kept, all is forgotten.
+//  1. A run begins, and what an earlier one left pending is dropped.
+//  2. If the window has the mark, the run's pane is counted by what changed.
+//     Where layers may come over the pane, or it is too large to be read back,
+//     that goes into a log over the log before.
+//  3. If not, every row of the pane is compared with the log and written to
+//     another. If there is none, the live pane is read back for it: another
+//     process or a reset or rollback made it live, or it was counted by what
+//     changed alone.
+//  4. When the pane's files end, its log and mark are pending; when it is live
+//     they take the place of those before. A run that does not come so far
+//     leaves them to the next.
+//  5. Where there is doubt of what is kept, all is forgotten.
 type rowLog struct {
 	hasher  window.Hasher
-	ref     sink.Ref    // the pane of log
-	log     *layers.Log // nil if it knows none
-	pending *layers.Log // that of the pane being written
+	ref     sink.Ref // the pane that known is of
+	known   knownRows
+	pending knownRows // of the pane being written
 }
 
-// drop lets the pending log go.
+type knownRows struct {
+	log  *layers.Log  // nil for none
+	mark *window.Mark // nil for none
+}
+
+// of is what is known of the rows of a pane.
+func (l *rowLog) of(ref sink.Ref) knownRows {
+	if l.ref != ref {
+		return knownRows{}
+	}
+	return l.known
+}
+
+// drop lets go of what is pending.
 func (l *rowLog) drop() {
-	l.pending.Close()
-	l.pending = nil
+	l.pending.log.Close()
+	l.pending = knownRows{}
 }
 
-// replace makes the pending log that of the live pane.
+// replace makes what is pending that of the live pane.
 func (l *rowLog) replace(ref sink.Ref) {
 	l.keep(ref, l.pending)
-	l.pending = nil
+	l.pending = knownRows{}
 }
 
-func (l *rowLog) keep(ref sink.Ref, log *layers.Log) {
-	l.log.Close()
-	l.ref, l.log = ref, log
+func (l *rowLog) keep(ref sink.Ref, known knownRows) {
+	l.known.log.Close()
+	l.ref, l.known = ref, known
 }
 
 // forget lets all go: rows of the live pane are read back to be counted, and
 // the next one is a snapshot.
 func (l *rowLog) forget() {
-	l.keep(sink.Ref{}, nil)
+	l.keep(sink.Ref{}, knownRows{})
 	l.drop()
 }
 
@@ -59,21 +78,16 @@ var errTooLarge = errors.New("the live pane is too large to be read back after a
 // maxReadBack is the most bytes of a live pane that are read back.
 const maxReadBack = 64 << 20
 
-// liveRows returns the log of the live pane's rows, nil where there is none;
-// after a restart it is read back from it, if it is not large.
-func (p *Pipeline) liveRows(ctx context.Context) (*layers.Log, error) {
-	p.rows.drop() // of a run that failed
+// liveLog returns the log of the live pane's rows, nil where there is none; if
+// this process has none it is read back, if the pane is not large.
+func (p *Pipeline) liveLog(ctx context.Context) (*layers.Log, error) {
 	if p.seen.live == nil {
 		return nil, nil
 	}
-	if p.rows.log != nil && p.rows.ref == p.seen.ref {
-		return p.rows.log, nil
+	if log := p.rows.of(p.seen.ref).log; log != nil {
+		return log, nil
 	}
-	size := int64(0)
-	for _, f := range p.seen.live.Files {
-		size += f.Bytes
-	}
-	if size > maxReadBack {
+	if liveBytes(p.seen.live) > maxReadBack {
 		return nil, errTooLarge
 	}
 	fields, err := parquet.Fields(p.seen.live.Schema)
@@ -92,6 +106,17 @@ func (p *Pipeline) liveRows(ctx context.Context) (*layers.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.rows.keep(p.seen.ref, log)
+	p.rows.keep(p.seen.ref, knownRows{log: log})
 	return log, nil
+}
+
+// liveBytes are the bytes of a pane's documents, nil for none.
+func liveBytes(live *sink.Manifest) (n int64) {
+	if live == nil {
+		return 0
+	}
+	for _, f := range live.Files {
+		n += f.Bytes
+	}
+	return n
 }

@@ -3,7 +3,6 @@ package layers
 import (
 	"bytes"
 	"errors"
-	"fmt"
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/spool"
@@ -45,9 +44,8 @@ type Differ struct {
 	o      Options
 	keys   int // columns
 	log    *logWriter
-	before *logReader
-	counts Counts
-	out    Rows
+	before *rows
+	out    *writer
 	key    []byte // scratch, as are those below
 	stone  []byte
 	hashes []window.Hash
@@ -55,20 +53,11 @@ type Differ struct {
 
 // NewDiffer returns a Differ that was shown no rows yet. Abort it unless it was finished.
 func NewDiffer(o Options) (*Differ, error) {
-	var key []column.Field
-	for i, f := range o.Fields {
-		switch {
-		case f.Key && i > len(key):
-			return nil, fmt.Errorf("compare rows: key column %s comes after others", f.Name)
-		case f.Key:
-			key = append(key, f)
-		}
+	out, err := newWriter(o)
+	if err != nil {
+		return nil, err
 	}
-	if o.Emit != nil && !(o.Whole && o.Before.Whole()) {
-		return nil, errors.New("compare rows: a layer is asked for without the tombstones of two panes")
-	}
-	d := &Differ{o: o, keys: len(key), out: Rows{Docs: column.NewBatch(o.Fields), Tombstones: column.NewBatch(key), Left: column.NewBatch(key)}}
-	var err error
+	d := &Differ{o: o, keys: len(out.rows.Left.Columns), out: out}
 	if d.before, err = o.Before.read(); err != nil {
 		return nil, err
 	}
@@ -80,9 +69,12 @@ func NewDiffer(o Options) (*Differ, error) {
 func (d *Differ) Abort() { d.log.spool.Abort() }
 
 // Counts are those of the rows added so far; once it is finished, of the pane.
-func (d *Differ) Counts() Counts { return d.counts }
+func (d *Differ) Counts() Counts { return d.out.counts }
 
-var errOrder = errors.New("compare rows: they are not in key order")
+var (
+	errOrder      = errors.New("compare rows: they are not in key order")
+	errTombstones = errors.New("compare rows: a layer is asked for without the tombstones of two panes")
+)
 
 // Add takes the next rows of the pane, in key order. Keys and hashes that they come without are made, and they may come without a batch of
 // tombstones.
@@ -101,7 +93,7 @@ func (d *Differ) Add(rows window.Documents) error {
 		d.stone = tuple.AppendRow(d.stone[:0], rows.Tombstones.Columns, at)
 	}
 	bury := func() error {
-		if err := d.row(row{key: d.stone, dead: true}, rows.Tombstones, at); err != nil {
+		if err := d.row(row{key: d.stone, is: window.TombstoneRow}, rows.Tombstones, at); err != nil {
 			return err
 		}
 		if at++; at < stones {
@@ -122,7 +114,7 @@ func (d *Differ) Add(rows window.Documents) error {
 				return err
 			}
 		}
-		if err := d.row(row{key: key, hash: hash}, docs, i); err != nil {
+		if err := d.row(row{key: key, is: window.DocumentRow, hash: hash}, docs, i); err != nil {
 			return err
 		}
 	}
@@ -150,74 +142,25 @@ func (d *Differ) row(r row, of *column.Batch, i int) error {
 		}
 		known = was.ok && bytes.Equal(was.key(), r.key)
 	}
-	same := known && was.same(r)
-	switch doc := known && !was.dead(); {
-	case !r.dead && !doc:
-		d.counts.New++
-	case !r.dead && !same:
-		d.counts.Changed++
-	case r.dead && doc:
-		d.counts.Left++
-	}
+	same, before := known && was.same(r), window.NoRow
 	if known {
+		before = was.is()
 		if err := was.next(); err != nil {
 			return err
 		}
 	}
-	if err := d.log.add(r); err != nil || same || d.o.Emit == nil {
+	if err := d.log.add(r); err != nil || same {
 		return err
 	}
-	to := d.out.Docs
-	if r.dead {
-		to = d.out.Tombstones
-	}
-	for k, v := range to.Columns {
-		if err := v.AppendFrom(of.Columns[k], i); err != nil {
-			return err
-		}
-	}
-	to.Len++
-	return d.full()
-}
-
-// block is how many rows Emit is shown at a time.
-const block = 4096
-
-func (d *Differ) full() error {
-	if d.out.Docs.Len+d.out.Tombstones.Len+d.out.Left.Len < block {
-		return nil
-	}
-	return d.flush()
-}
-
-func (d *Differ) flush() error {
-	err := d.o.Emit(d.out)
-	for _, b := range []*column.Batch{d.out.Docs, d.out.Tombstones, d.out.Left} {
-		b.Reset()
-	}
-	return err
+	return d.out.change(before, r, of, i)
 }
 
 // left says that the row of the pane before is no more.
 func (d *Differ) left() error {
-	if !d.before.dead() {
-		d.counts.Left++
-	}
-	if d.o.Emit == nil {
-		return d.before.next()
-	}
-	rest := d.before.key()
-	var err error
-	for _, v := range d.out.Left.Columns {
-		if rest, err = tuple.Decode(rest, v); err != nil {
-			return fmt.Errorf("compare rows: key that left: %w", err)
-		}
-	}
-	d.out.Left.Len++
-	if err := d.before.next(); err != nil {
+	if err := d.out.change(d.before.is(), row{key: d.before.key()}, nil, 0); err != nil {
 		return err
 	}
-	return d.full()
+	return d.before.next()
 }
 
 // Finish says that all rows were added and returns the Log of the pane.
@@ -227,10 +170,12 @@ func (d *Differ) Finish() (*Log, error) {
 			return nil, err
 		}
 	}
-	if d.o.Emit != nil {
-		if err := d.flush(); err != nil {
-			return nil, err
-		}
+	if err := d.out.end(); err != nil {
+		return nil, err
 	}
-	return d.log.seal()
+	data, err := d.log.seal()
+	if err != nil {
+		return nil, err
+	}
+	return over(nil, data, d.o.Whole), nil
 }

@@ -247,6 +247,118 @@ func (p pane) counts(was pane) (c layers.Counts) {
 	return c
 }
 
+// patch shows what differs between two panes to a patch over the log of the first, in blocks of so many keys.
+func patch(t rapid.TB, h window.Hasher, before *layers.Log, was, is pane, size int, memory *spool.Budget) (*layers.Log, *layer, layers.Counts) {
+	l := newLayer()
+	o := layers.Options{Hasher: h, Fields: fields(), Before: before, Whole: before.Whole(), Memory: memory}
+	if before.Whole() {
+		o.Emit = l.take
+	}
+	d, err := layers.NewPatch(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Abort()
+	row := func(p pane, k key) window.Row {
+		switch n, there := p[k]; {
+		case !there:
+			return window.NoRow
+		case n == dead:
+			return window.TombstoneRow
+		}
+		return window.DocumentRow
+	}
+	all := pane{}
+	maps.Copy(all, was)
+	maps.Copy(all, is)
+	for block := range slices.Chunk(all.in(), size) {
+		c := window.Changes{Docs: column.NewBatch(fields()), Tombstones: column.NewBatch(fields()[:2])}
+		for _, k := range block {
+			a, b := row(was, k), row(is, k)
+			if a == b && was.documents()[k] == is.documents()[k] {
+				continue
+			}
+			stone := column.NewBatch(fields()[:2])
+			appendKey(stone, k)
+			c.Keys, c.Was, c.Is = append(c.Keys, tuple.AppendRow(nil, stone.Columns, 0)), append(c.Was, a), append(c.Is, b)
+			at, hash := -1, window.Hash{}
+			switch b {
+			case window.NoRow:
+			case window.DocumentRow:
+				at = c.Docs.Len
+				appendDocument(c.Docs, k, is[k])
+				hash = h.Append(nil, c.Docs.Columns[2:], c.Docs.Len)[at]
+			case window.TombstoneRow:
+				at = c.Tombstones.Len
+				appendKey(c.Tombstones, k)
+			}
+			c.At, c.Hashes = append(c.At, int32(at)), append(c.Hashes, hash)
+		}
+		if err := d.Add(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log, err := d.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if log.Whole() != before.Whole() {
+		t.Fatalf("a log is whole: %t, want %t", log.Whole(), before.Whole())
+	}
+	return log, l, d.Counts()
+}
+
+// TestAPatchIsADiffer: what is told of a pane makes the layer and the counts that comparing makes, and a log to compare the next pane with, over
+// so many panes as there may be layers, some of which never became live.
+func TestAPatchIsADiffer(t *testing.T) {
+	all := keys()
+	rapid.Check(t, func(t *rapid.T) {
+		room := rapid.SampledFrom([]int64{0, 1 << 20}).Draw(t, "memory")
+		h, memory := window.NewHasher(), spool.NewBudget(room)
+		whole := rapid.Bool().Draw(t, "whole")
+		panes := rapid.SliceOfN(rapid.MapOf(rapid.SampledFrom(all), rapid.IntRange(dead, 2)), 2, 24).Draw(t, "panes")
+		was := pane(panes[0])
+		log, _, _ := run(t, h, nil, was, 7, whole, memory)
+		for n, drawn := range panes[1:] {
+			is, size := pane(drawn), rapid.IntRange(1, 30).Draw(t, "block")
+			compared, want, counts := run(t, h, log, is, size, whole, memory)
+			compared.Close()
+			patched, got, told := patch(t, h, log, was, is, size, memory)
+			if told != counts {
+				t.Fatalf("pane %d: counts are %+v, want %+v", n, told, counts)
+			}
+			if !maps.Equal(got.docs, want.docs) || !maps.Equal(got.tombstones, want.tombstones) || !maps.Equal(got.left, want.left) {
+				t.Fatalf("pane %d: the layer is\n%+v, want\n%+v", n, got, want)
+			}
+			if rapid.IntRange(0, 3).Draw(t, "fails") == 0 {
+				patched.Close() // and the one before is as good as it was
+				continue
+			}
+			log.Close()
+			log, was = patched, is
+		}
+		last, _, counts := run(t, h, log, was, 7, whole, memory)
+		if counts != (layers.Counts{}) {
+			t.Fatalf("the log of all patches differs from its pane: %+v", counts)
+		}
+		last.Close()
+		log.Close()
+		if memory.OnDisk() != 0 || memory.Left() != room {
+			t.Fatalf("%d of %d bytes of memory are left, %d are on disk", memory.Left(), room, memory.OnDisk())
+		}
+	})
+}
+
+// TestAPatchWithoutALogCounts and makes none.
+func TestAPatchWithoutALogCounts(t *testing.T) {
+	h, all := window.NewHasher(), keys()
+	was, is := pane{all[0]: 1, all[1]: 2, all[2]: dead}, pane{all[1]: 3, all[2]: 4, all[3]: dead, all[4]: 5}
+	log, _, counts := patch(t, h, nil, was, is, 2, nil)
+	if want := is.counts(was); log != nil || counts != want {
+		t.Errorf("counts are %+v, want %+v; a log: %t", counts, want, log != nil)
+	}
+}
+
 // TestDocumentsAreCounted against the pane before as their keys and values say, be either log whole or not, and with keys so long and so many
 // that they are in several blocks.
 func TestDocumentsAreCounted(t *testing.T) {

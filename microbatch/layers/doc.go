@@ -4,8 +4,10 @@
 // What it promises:
 //
 //  1. The rows of a pane, its layers resolved, are those that its fold emits: the same function of configuration, coverage, inputs and base
-//     as those of a snapshot. They are found by comparing every row of the fold with every row of the live pane, in one pass in key order,
-//     and not from what the window says it touched.
+//     as those of a snapshot. A window that has emitted the live pane tells what has become of its rows (Patch): its touched keys, and only
+//     those of them whose rows differ. The rest of its documents are those that a snapshot would be written of too, and the canary draws from
+//     all of them. Where it cannot tell, every row of the fold is compared with every row of the live pane in one pass in key order (Differ).
+//     Both come to the same layer.
 //  2. A snapshot, layer 0, is complete and its bytes are a function of its inputs. The bytes of a further layer are a function of the rows
 //     of two panes, so of the inputs of both: two outputs with one history of panes have the same ones, two that came to the same inputs
 //     another way need not.
@@ -16,9 +18,10 @@
 //     configuration, base or pending fields differ.
 //  5. Decide is a pure function of two manifests and the settings. Panes have at most Most layers over their snapshot, and those together at
 //     most about half of its bytes: so much more than the pane a reader reads at the worst, beside the layer that goes beyond it.
-//  6. Memory: a block of the log that is read, one of that which is written, and a block of rows.
+//  6. Memory: a block of each part of the log that is read, one of that which is written, and a block of rows.
 //  7. The Log that layers are made of is the one that documents are counted against, and the hashes in it are those that the fold emits with
-//     its documents, or else the same made of them. Where no layer can come over a pane, its Log serves counts alone and is less.
+//     its documents, or else the same made of them. Where no layer can come over a pane, its Log serves counts alone and is less. A layer
+//     that was told of is a part over the Log before, and the next snapshot makes one part of all: Most of them at the most.
 //
 // # Why a digest is enough
 //

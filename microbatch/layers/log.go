@@ -14,34 +14,64 @@ import (
 
 // Log is the rows of one pane in key order: each key with the hash of its document, or as a tombstone. A Log that is not whole serves counts
 // alone: it has documents, with half of their hashes. It is of one process and read by it alone.
+//
+// It is in parts: the rows of an earlier pane, and over them what became of some in each pane since. Logs of panes that follow each other share
+// parts.
 type Log struct {
-	data  *spool.Data
+	parts []*part // the oldest first
 	whole bool
+}
+
+// part is a log on its own, or what became of rows below it.
+type part struct {
+	data *spool.Data
+	logs int // that have it
 }
 
 // Whole says whether a layer may be put over the pane. A nil Log is not whole.
 func (l *Log) Whole() bool { return l != nil && l.whole }
 
-// Close gives the memory and files of a Log back at once. It must not be read after. A nil Log has none.
+// Close gives the memory and files of a Log back at once, but for those that others share. It must not be read after. A nil Log has none.
 func (l *Log) Close() {
-	if l != nil {
-		l.data.Close()
+	if l == nil {
+		return
 	}
+	for _, p := range l.parts {
+		if p.logs--; p.logs == 0 {
+			p.data.Close()
+		}
+	}
+	l.parts = nil
 }
 
-// row is one row of a pane. Its key is encoded so that the order of bytes is that of keys.
+// over is a Log of what data says, over a Log before, nil for none.
+func over(before *Log, data *spool.Data, whole bool) *Log {
+	l := &Log{whole: whole}
+	if before != nil {
+		l.parts = slices.Clone(before.parts)
+	}
+	l.parts = append(l.parts, &part{data: data})
+	for _, p := range l.parts {
+		p.logs++
+	}
+	return l
+}
+
+// row is what a pane has of a key, whose encoding is such that the order of bytes is that of keys. A part that is over others says too that it
+// has nothing.
 type row struct {
 	key  []byte
-	dead bool        // a tombstone
+	is   window.Row
 	hash window.Hash // of a document
 }
 
-// A log is blocks: how many rows one has and how many bytes their keys are, where each key ends, the keys, the hashes. The end of a key is
-// doubled, and one more for a tombstone. A block ends with so many rows, or with the key that makes it so long.
+// A part is blocks: how many rows one has and how many bytes their keys are, where each key ends, the keys, the hashes. The end of a key is
+// four times what it is, and what the row is is added. A block ends with so many rows, or with the key that makes it so long.
 const (
 	blockHead = 8
 	blockRows = 1 << 12
 	blockKeys = 1 << 20
+	blockMost = 1 << 30 // that a uint32 has room for
 )
 
 // width is how many bytes of each hash a log has.
@@ -72,7 +102,7 @@ func (w *logWriter) follows(key []byte) bool {
 	last := w.last
 	switch n := len(w.ends); {
 	case n > 1:
-		last = w.keys[w.ends[n-2]>>1:]
+		last = w.keys[w.ends[n-2]>>2:]
 	case n == 1:
 		last = w.keys
 	case !w.any:
@@ -83,10 +113,10 @@ func (w *logWriter) follows(key []byte) bool {
 
 func (w *logWriter) add(r row) error {
 	w.keys = append(w.keys, r.key...)
-	end := uint32(len(w.keys)) << 1
-	if r.dead {
-		end |= 1
+	if len(w.keys) >= blockMost {
+		return fmt.Errorf("compare rows: a key of %d bytes", len(r.key))
 	}
+	end := uint32(len(w.keys))<<2 | uint32(r.is)
 	w.ends, w.hashes = append(w.ends, end), append(w.hashes, r.hash)
 	if len(w.ends) < blockRows && len(w.keys) < blockKeys {
 		return nil
@@ -112,7 +142,7 @@ func (w *logWriter) flush() error {
 	}
 	from := uint32(0)
 	if n > 1 {
-		from = w.ends[n-2] >> 1
+		from = w.ends[n-2] >> 2
 	}
 	w.last, w.any = append(w.last[:0], w.keys[from:]...), true
 	w.out, w.ends, w.keys, w.hashes = b, w.ends[:0], w.keys[:0], w.hashes[:0]
@@ -120,18 +150,14 @@ func (w *logWriter) flush() error {
 	return err
 }
 
-func (w *logWriter) seal() (*Log, error) {
+func (w *logWriter) seal() (*spool.Data, error) {
 	if err := w.flush(); err != nil {
 		return nil, err
 	}
-	data, err := w.spool.Seal()
-	if err != nil {
-		return nil, err
-	}
-	return &Log{data, w.whole}, nil
+	return w.spool.Seal()
 }
 
-// logReader walks a log; ok says that it stands at a row.
+// logReader walks a part; ok says that it stands at a row.
 type logReader struct {
 	in    *io.SectionReader
 	whole bool
@@ -144,22 +170,19 @@ type logReader struct {
 	ok    bool
 }
 
-// read stands at the first row of a log; a nil one has none.
-func (l *Log) read() (*logReader, error) {
-	if l == nil {
-		return &logReader{}, nil
-	}
-	r := &logReader{in: l.data.Section(), left: l.data.Size(), whole: l.whole}
+// read stands at the first row of a part.
+func (p *part) read(whole bool) (*logReader, error) {
+	r := &logReader{in: p.data.Section(), left: p.data.Size(), whole: whole}
 	return r, r.load()
 }
 
 func (r *logReader) end() uint32 { return binary.LittleEndian.Uint32(r.raw[4*r.at:]) }
 
 // key is that of the row it stands at, until the next one.
-func (r *logReader) key() []byte { return r.raw[4*r.n+r.from : 4*r.n+int(r.end()>>1)] }
+func (r *logReader) key() []byte { return r.raw[4*r.n+r.from : 4*r.n+int(r.end()>>2)] }
 
-// dead says whether the row is a tombstone.
-func (r *logReader) dead() bool { return r.end()&1 != 0 }
+// is says what the row is.
+func (r *logReader) is() window.Row { return window.Row(r.end() & 3) }
 
 // hash is that of the row, as far as the log has it.
 func (r *logReader) hash() (h window.Hash) {
@@ -173,11 +196,11 @@ func (r *logReader) hash() (h window.Hash) {
 // same says whether the row is the same as another of its key, as far as the log can tell.
 func (r *logReader) same(is row) bool {
 	h := r.hash()
-	return r.dead() == is.dead && h[0] == is.hash[0] && (!r.whole || h[1] == is.hash[1])
+	return r.is() == is.is && h[0] == is.hash[0] && (!r.whole || h[1] == is.hash[1])
 }
 
 func (r *logReader) next() error {
-	r.from = int(r.end() >> 1)
+	r.from = int(r.end() >> 2)
 	r.at++
 	if r.ok = r.at < r.n; r.ok {
 		return nil
@@ -216,8 +239,9 @@ func (r *logReader) block() error {
 	r.n, r.size, r.at, r.from = int(n), int(size), 0, 0
 	last := uint32(0)
 	for i := range n {
-		end := binary.LittleEndian.Uint32(r.raw[4*i:]) >> 1
-		if end < last || int64(end) > size {
+		end := binary.LittleEndian.Uint32(r.raw[4*i:])
+		is := window.Row(end & 3)
+		if end >>= 2; end < last || int64(end) > size || is > window.TombstoneRow {
 			return errLog
 		}
 		last = end

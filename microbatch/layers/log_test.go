@@ -9,7 +9,7 @@ import (
 	"github.com/deltad/deltad/microbatch/window"
 )
 
-func logOf(t testing.TB, b []byte, whole bool) *Log {
+func partOf(t testing.TB, b []byte) *part {
 	t.Helper()
 	s := spool.New("", nil)
 	if _, err := s.Write(b); err != nil {
@@ -19,14 +19,17 @@ func logOf(t testing.TB, b []byte, whole bool) *Log {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Log{data, whole}
+	return &part{data: data}
 }
 
 // written are the bytes of a log of three rows.
 func written(t testing.TB, whole bool) []byte {
 	t.Helper()
 	w := newLogWriter("", nil, whole)
-	for _, r := range []row{{key: nil, dead: true}, {key: []byte("a"), hash: window.Hash{1, 2}}, {key: bytes.Repeat([]byte("b"), 300), hash: window.Hash{3, 4}}} {
+	for _, r := range []row{
+		{is: window.TombstoneRow}, {key: []byte("a"), is: window.DocumentRow, hash: window.Hash{1, 2}},
+		{key: bytes.Repeat([]byte("b"), 300), is: window.DocumentRow, hash: window.Hash{3, 4}},
+	} {
 		if err := w.add(r); err != nil {
 			t.Fatal(err)
 		}
@@ -36,26 +39,26 @@ func written(t testing.TB, whole bool) []byte {
 
 func sealed(t testing.TB, w *logWriter) []byte {
 	t.Helper()
-	l, err := w.seal()
+	data, err := w.seal()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := make([]byte, l.data.Size())
-	if _, err := l.data.Section().ReadAt(b, 0); err != nil && len(b) > 0 {
+	b := make([]byte, data.Size())
+	if _, err := data.Section().ReadAt(b, 0); err != nil && len(b) > 0 {
 		t.Fatal(err)
 	}
 	return b
 }
 
-// walk reads a log and returns its rows, one after the other, as far as it can be read.
+// walk reads a part and returns its rows, one after the other, as far as it can be read.
 func walk(t testing.TB, b []byte, whole bool) (rows []row, err error) {
 	t.Helper()
-	r, err := logOf(t, b, whole).read()
+	r, err := partOf(t, b).read(whole)
 	for ; err == nil && r.ok; err = r.next() {
 		if cap(r.raw) > 2*len(b)+64 {
 			t.Fatalf("%d bytes of memory for a log of %d", cap(r.raw), len(b))
 		}
-		rows = append(rows, row{key: bytes.Clone(r.key()), dead: r.dead(), hash: r.hash()})
+		rows = append(rows, row{key: bytes.Clone(r.key()), is: r.is(), hash: r.hash()})
 	}
 	return rows, err
 }
@@ -109,7 +112,7 @@ func FuzzLog(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		same := func(a, b row) bool { return bytes.Equal(a.key, b.key) && a.dead == b.dead && a.hash == b.hash }
+		same := func(a, b row) bool { return bytes.Equal(a.key, b.key) && a.is == b.is && a.hash == b.hash }
 		if !slices.EqualFunc(rows, back, same) {
 			t.Fatalf("%v come back as %v", rows, back)
 		}

@@ -61,6 +61,7 @@ func (h held) apply(t rapid.TB, last []byte, hasher window.Hasher, c window.Chan
 		}
 		is := ""
 		switch c.Is[i] {
+		case window.NoRow:
 		case window.DocumentRow:
 			is = "document" + textOf(c.Docs, int(c.At[i]))
 			if c.Hashes[i] != hashes[c.At[i]] {

@@ -1,0 +1,96 @@
+package layers
+
+import (
+	"fmt"
+
+	"github.com/deltad/deltad/microbatch/column"
+	"github.com/deltad/deltad/microbatch/tuple"
+	"github.com/deltad/deltad/microbatch/window"
+)
+
+// writer counts what has become of rows and, where a layer is asked for, hands it over a block at a time.
+type writer struct {
+	emit   func(Rows) error // nil where rows are counted alone
+	rows   Rows
+	counts Counts
+}
+
+func newWriter(o Options) (*writer, error) {
+	var key []column.Field
+	for i, f := range o.Fields {
+		switch {
+		case f.Key && i > len(key):
+			return nil, fmt.Errorf("compare rows: key column %s comes after others", f.Name)
+		case f.Key:
+			key = append(key, f)
+		}
+	}
+	if o.Emit != nil && !(o.Whole && o.Before.Whole()) {
+		return nil, errTombstones
+	}
+	return &writer{emit: o.Emit, rows: Rows{Docs: column.NewBatch(o.Fields), Tombstones: column.NewBatch(key), Left: column.NewBatch(key)}}, nil
+}
+
+// change takes a row that differs from what the pane before had of its key; it is row i of a batch, unless it is none.
+func (w *writer) change(was window.Row, is row, of *column.Batch, i int) error {
+	switch doc := was == window.DocumentRow; {
+	case is.is != window.DocumentRow && doc:
+		w.counts.Left++
+	case is.is == window.DocumentRow && doc:
+		w.counts.Changed++
+	case is.is == window.DocumentRow:
+		w.counts.New++
+	}
+	if w.emit == nil {
+		return nil
+	}
+	var to *column.Batch
+	switch is.is {
+	case window.NoRow:
+		return w.left(is.key)
+	case window.DocumentRow:
+		to = w.rows.Docs
+	case window.TombstoneRow:
+		to = w.rows.Tombstones
+	}
+	for k, v := range to.Columns {
+		if err := v.AppendFrom(of.Columns[k], i); err != nil {
+			return err
+		}
+	}
+	to.Len++
+	return w.full()
+}
+
+func (w *writer) left(key []byte) error {
+	var err error
+	for _, v := range w.rows.Left.Columns {
+		if key, err = tuple.Decode(key, v); err != nil {
+			return fmt.Errorf("compare rows: key that left: %w", err)
+		}
+	}
+	w.rows.Left.Len++
+	return w.full()
+}
+
+// block is how many rows Emit is shown at a time.
+const block = 4096
+
+func (w *writer) full() error {
+	if w.rows.Docs.Len+w.rows.Tombstones.Len+w.rows.Left.Len < block {
+		return nil
+	}
+	return w.end()
+}
+
+// end hands over what there is.
+func (w *writer) end() error {
+	if w.emit == nil {
+		return nil
+	}
+	err := w.emit(w.rows)
+	for _, b := range []*column.Batch{w.rows.Docs, w.rows.Tombstones, w.rows.Left} {
+		b.Reset()
+	}
+	return err
+}
