@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/deltad/deltad/microbatch/blame"
+	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/full"
 	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/microbatch/source"
@@ -44,18 +45,25 @@ type Recomputed struct {
 // input is not as it was read any more, the error names it; a pane of another
 // configuration is ErrOtherConfig.
 func (p *Pipeline) Recompute(ctx context.Context, m sink.Manifest) (Recomputed, error) {
+	return p.RecomputeRows(ctx, m, nil)
+}
+
+// RecomputeRows is Recompute, and hands over documents and keys of tombstones
+// as they are computed, each in key order; nil is for nobody. each must not keep
+// the batches.
+func (p *Pipeline) RecomputeRows(ctx context.Context, m sink.Manifest, each func(docs, tombstones *column.Batch) error) (Recomputed, error) {
 	plan, err := p.planOf(ctx, m)
 	if err != nil {
 		return Recomputed{}, fmt.Errorf("recompute %s: %w", m.RunID, err)
 	}
-	r, err := p.recompute(ctx, plan, m)
+	r, err := p.recompute(ctx, plan, m, each)
 	if err != nil {
 		return Recomputed{}, fmt.Errorf("recompute %s: %w", m.RunID, err)
 	}
 	return r, nil
 }
 
-func (p *Pipeline) recompute(ctx context.Context, plan Plan, m sink.Manifest) (Recomputed, error) {
+func (p *Pipeline) recompute(ctx context.Context, plan Plan, m sink.Manifest, each func(docs, tombstones *column.Batch) error) (Recomputed, error) {
 	var r Recomputed
 	cache := slice.NewCache(math.MaxInt64)
 	inputs, floor := plan.slices(), plan.floor(p.set.Program)
@@ -90,7 +98,14 @@ func (p *Pipeline) recompute(ctx context.Context, plan Plan, m sink.Manifest) (R
 	}
 	sampler := window.NewSampler(m.RunID)
 	fold := func(to window.Receiver) (window.Rolled, error) {
-		return window.Rolled{}, window.FoldSampled(bound, sources, over.base, plan.Watermark, sampler, to.Rows)
+		return window.Rolled{}, window.FoldSampled(bound, sources, over.base, plan.Watermark, sampler, func(out window.Documents) error {
+			if each != nil {
+				if err := each(out.Docs, out.Tombstones); err != nil {
+					return err
+				}
+			}
+			return to.Rows(out)
+		})
 	}
 	if err := p.fold(ctx, bound, &out, nowhere, fold, nil); err != nil {
 		return r, err
@@ -176,6 +191,12 @@ func (p *Pipeline) recallThese(ctx context.Context, kept []sink.StateFile, keys 
 // full.tombstones. The generation's own index is used, so a configuration that
 // has got other fields since makes no difference.
 func (p *Pipeline) RecomputeBase(ctx context.Context, m sink.Manifest, tombstones time.Duration) (sink.Manifest, error) {
+	return p.RecomputeBaseRows(ctx, m, tombstones, nil)
+}
+
+// RecomputeBaseRows is RecomputeBase, and hands over the documents as they are
+// computed, in key order; nil is for nobody. each must not keep the batches.
+func (p *Pipeline) RecomputeBaseRows(ctx context.Context, m sink.Manifest, tombstones time.Duration, each func(docs *column.Batch) error) (sink.Manifest, error) {
 	g, err := NewGeneration(sink.Ref{Manifest: m.Key()}, m, p.set.Combiners)
 	if err != nil {
 		return sink.Manifest{}, err
@@ -185,6 +206,7 @@ func (p *Pipeline) RecomputeBase(ctx context.Context, m sink.Manifest, tombstone
 	r := full.New(full.Settings{
 		Name: p.set.Name, Calendar: p.set.Calendar, ConfigHash: m.ConfigHash, Program: builder.Program,
 		Since: p.set.Since, Tombstones: tombstones, Builder: builder, Workers: p.set.Workers, Sink: p.set.Sink, Log: p.set.Log,
+		Documents: each,
 	})
 	return r.Recompute(ctx, m, g.Bound.Signature().Types)
 }

@@ -38,6 +38,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/index"
 	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/microbatch/source"
@@ -103,6 +104,9 @@ type Settings struct {
 	// Yield blocks while something more urgent goes on in this process; nil
 	// for never.
 	Yield func(ctx context.Context)
+	// Documents is handed the documents as they are computed, in key order; nil
+	// for nobody. It must not keep them.
+	Documents func(*column.Batch) error
 	// Observe is told how far a rebuild is and how it ended; nil for nobody.
 	Observe func(Report)
 	// Trace is told where a rebuild stands, for tests; nil for nobody.

@@ -178,6 +178,11 @@ func (r *reader) documents(ctx context.Context, g *gathered, acc *table.Run, m *
 		sorted.add(out.Docs)
 		countNulls(m.Full.Nulls, g.bound, out.Docs, keys)
 		p.add(int64(out.Docs.Len+out.Tombstones.Len), m.Counts.Rows)
+		if r.set.Documents != nil {
+			if err := r.set.Documents(out.Docs); err != nil {
+				return err
+			}
+		}
 		return w.Write(ctx, out.Docs)
 	})
 	if err != nil {

@@ -81,32 +81,54 @@ func change(x, y *pile, shared bool) (c Change, same bool, err error) {
 
 // equal compares two documents by what they say.
 func equal(a, b Document) (bool, error) {
-	for i, f := range a.Fields {
-		v := a.Batch.Columns[i]
-		w, ok := b.Column(f.Name)
-		if !ok {
-			if !v.Null(a.Row) {
-				return false, nil
-			}
-			continue
-		}
-		if same, err := equalValues(v, a.Row, w, b.Row); err != nil || !same {
-			return false, err
-		}
-	}
-	for i, f := range b.Fields {
-		if _, ok := a.Column(f.Name); !ok && !b.Batch.Columns[i].Null(b.Row) {
-			return false, nil
-		}
+	for _, err := range Differences(a, b) {
+		return false, err
 	}
 	return true, nil
 }
 
-func equalValues(v *column.Vector, i int, w *column.Vector, j int) (bool, error) {
-	x, err := appendJSON(nil, v, i)
-	if err != nil {
-		return false, err
+// Difference is a column in which two documents differ. A and B are its values as MarshalJSON writes them, null where a document lacks the
+// column.
+type Difference struct {
+	Column string
+	A, B   []byte
+}
+
+// Differences iterates over the columns in which two documents differ, those of a first. It stops after the first error.
+func Differences(a, b Document) iter.Seq2[Difference, error] {
+	return func(yield func(Difference, error) bool) {
+		for i, f := range a.Fields {
+			w, _ := b.Column(f.Name)
+			if d, same, err := difference(f.Name, a.Batch.Columns[i], a.Row, w, b.Row); !same && !yield(d, err) || err != nil {
+				return
+			}
+		}
+		for i, f := range b.Fields {
+			if _, ok := a.Column(f.Name); ok {
+				continue
+			}
+			if d, same, err := difference(f.Name, nil, 0, b.Batch.Columns[i], b.Row); !same && !yield(d, err) || err != nil {
+				return
+			}
+		}
 	}
-	y, err := appendJSON(nil, w, j)
-	return bytes.Equal(x, y), err
+}
+
+// difference compares the values of a column in two documents; a nil vector is that of a document that lacks it.
+func difference(name string, v *column.Vector, i int, w *column.Vector, j int) (d Difference, same bool, err error) {
+	d.Column = name
+	if d.A, err = valueJSON(v, i); err != nil {
+		return d, false, fmt.Errorf("column %s: %w", name, err)
+	}
+	if d.B, err = valueJSON(w, j); err != nil {
+		return d, false, fmt.Errorf("column %s: %w", name, err)
+	}
+	return d, bytes.Equal(d.A, d.B), nil
+}
+
+func valueJSON(v *column.Vector, i int) ([]byte, error) {
+	if v == nil {
+		return []byte("null"), nil
+	}
+	return appendJSON(nil, v, i)
 }

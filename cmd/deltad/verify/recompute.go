@@ -36,9 +36,16 @@ func (v *verifier) recompute(ctx context.Context, ev *evidence) error {
 		}
 		maker = m
 	}
+	detail := ""
 	again, err := v.Engine.Recompute(ctx, maker)
 	if err == nil {
 		err = v.same(ctx, f, again, maker, ev.pane)
+	}
+	if err == nil && f.n > 0 {
+		f, detail, err = v.differing(ctx, f, ev.pane, func(emit func(docs, tombstones *column.Batch) error) error {
+			_, err := v.Engine.RecomputeRows(ctx, maker, emit)
+			return err
+		})
 	}
 	if err != nil {
 		if err := f.settle(ctx, err); err != nil {
@@ -46,9 +53,8 @@ func (v *verifier) recompute(ctx context.Context, ev *evidence) error {
 		}
 		return v.end(f, "not computed")
 	}
-	detail := ""
 	if len(again.Kept) > 0 {
-		detail = fmt.Sprintf("; the kept slices of %d objects that are gone served, %s among them", len(again.Kept), again.Kept[0])
+		detail += fmt.Sprintf("; the kept slices of %d objects that are gone served, %s among them", len(again.Kept), again.Kept[0])
 	}
 	if n := ev.pane.Top(); n > 0 {
 		detail += fmt.Sprintf("; what %d layers come to was written whole", n+1)
@@ -81,6 +87,21 @@ func (v *verifier) same(ctx context.Context, f *finder, again microbatch.Recompu
 	return nil
 }
 
+// differing are the findings of files that do not come out as they are, after
+// those of the rows in which they differ, which say what is wrong.
+func (v *verifier) differing(ctx context.Context, files *finder, m sink.Manifest, again computing) (f *finder, note string, err error) {
+	v.Progress("look for the rows that differ", 0, 0)
+	f = find(files.name)
+	if err = v.rows(ctx, f, m, again); err == nil && f.n == 0 {
+		note = "; the rows are the same: the files were written in another way, or a second computation made them as they are"
+	}
+	for _, text := range files.found {
+		f.add("%s", text)
+	}
+	f.n += files.n - len(files.found)
+	return f, note, err
+}
+
 // recomputeBase computes the base again.
 func (v *verifier) recomputeBase(ctx context.Context, ev *evidence) error {
 	f := find(CheckRecomputeBase)
@@ -98,9 +119,19 @@ func (v *verifier) recomputeBase(ctx context.Context, ev *evidence) error {
 		return v.end(f, "not computed")
 	}
 	compare(f, again.Files, b.Files)
+	detail := ""
+	if f.n > 0 {
+		f, detail, err = v.differing(ctx, f, *b, func(emit func(docs, tombstones *column.Batch) error) error {
+			_, err := v.Engine.RecomputeBaseRows(ctx, *b, v.Tombstones, func(docs *column.Batch) error { return emit(docs, column.NewBatch(nil)) })
+			return err
+		})
+		if err := f.settle(ctx, err); err != nil {
+			return err
+		}
+	}
 	compare(f, stateFiles(again), stateFiles(*b))
-	return v.end(f, "%d files from %d objects, %d rows, in %s",
-		len(again.Files)+len(again.StateFiles()), len(b.Inputs), again.Counts.Rows, time.Since(began).Round(time.Millisecond))
+	return v.end(f, "%d files from %d objects, %d rows, in %s%s",
+		len(again.Files)+len(again.StateFiles()), len(b.Inputs), again.Counts.Rows, time.Since(began).Round(time.Millisecond), detail)
 }
 
 // stateFiles are private files in the form of others.

@@ -26,6 +26,7 @@ import (
 
 	"github.com/deltad/deltad/microbatch"
 	"github.com/deltad/deltad/microbatch/blame"
+	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/source"
 	"github.com/deltad/deltad/partition"
@@ -84,7 +85,9 @@ type Source interface {
 // Engine computes again; *microbatch.Pipeline is one.
 type Engine interface {
 	Recompute(ctx context.Context, m sink.Manifest) (microbatch.Recomputed, error)
+	RecomputeRows(ctx context.Context, m sink.Manifest, each func(docs, tombstones *column.Batch) error) (microbatch.Recomputed, error)
 	RecomputeBase(ctx context.Context, m sink.Manifest, tombstones time.Duration) (sink.Manifest, error)
+	RecomputeBaseRows(ctx context.Context, m sink.Manifest, tombstones time.Duration, each func(docs *column.Batch) error) (sink.Manifest, error)
 }
 
 // State is what is asked of the state store.
