@@ -21,6 +21,8 @@ func text(v *column.Vector, i int) string {
 		return fmt.Sprint(v.Floats[i])
 	case v.Type.Kind == column.Bool:
 		return fmt.Sprint(v.Bools[i])
+	case v.Type.Kind == column.Timestamp:
+		return v.Instant(i).String()
 	case v.Type.Kind == column.List:
 		var parts []string
 		for j := v.Offsets[i]; j < v.Offsets[i+1]; j++ {

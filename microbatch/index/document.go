@@ -22,6 +22,7 @@ type Extractor struct {
 	pending []bool      // per fn of Shape; nil for none
 	key     *column.Batch
 	alive   []uint32 // reused: the groups that are documents
+	timed   []int    // columns of the schema whose values are times
 }
 
 // NewExtractor returns an extractor. The values of fns that are pending (by
@@ -43,6 +44,11 @@ func (b *Bound) NewExtractor(pending []bool) (*Extractor, error) {
 			at[i] = b.schemaIndex(s.path)
 		}
 		x.derived, x.at = append(x.derived, c), append(x.at, at)
+	}
+	for i, f := range b.schema {
+		if hasTimes(f.Type) {
+			x.timed = append(x.timed, i)
+		}
 	}
 	return x, nil
 }
@@ -80,6 +86,7 @@ func (x *Extractor) Extract(keys [][]byte, columns []combine.Column, docs, tombs
 		into.Len++
 	}
 	folded, first := 0, docs.Len-len(x.alive)
+	dead := tombstones.Len - (len(keys) - len(x.alive))
 	for i := range x.bound.program.fields {
 		f, dst := &x.bound.program.fields[i], docs.Columns[len(x.bound.keys)+i]
 		var at int
@@ -93,6 +100,25 @@ func (x *Extractor) Extract(keys [][]byte, columns []combine.Column, docs, tombs
 		if err != nil {
 			return fmt.Errorf("key %s: field %s: %w", x.keyText(keys[x.alive[at]]), f.Name, err)
 		}
+	}
+	if err := x.held(docs, first); err != nil {
+		return err
+	}
+	return x.held(tombstones, dead)
+}
+
+// held is an error that names key and column where a document or a tombstone from
+// the first on has a value that no file can hold.
+func (x *Extractor) held(b *column.Batch, first int) error {
+	for _, c := range x.timed {
+		if c >= len(b.Columns) { // tombstones have keys
+			continue
+		}
+		row, why := firstUnheld(b.Columns[c], first)
+		if why == "" {
+			continue
+		}
+		return fmt.Errorf("key %s: field %s: %s", x.keyIn(b, row), x.bound.schema[c].Name, why)
 	}
 	return nil
 }
@@ -155,11 +181,28 @@ func (x *Extractor) keyText(key []byte) string {
 	if err := x.appendKey(key, x.key); err != nil {
 		return fmt.Sprintf("%x", key)
 	}
+	return x.keyIn(x.key, 0)
+}
+
+// keyIn is the key of a row of documents or tombstones, for messages.
+func (x *Extractor) keyIn(b *column.Batch, row int) string {
 	parts := make([]string, len(x.bound.keys))
 	for i, k := range x.bound.keys {
-		parts[i] = fmt.Sprintf("%s=%v", k.Name, box(x.key.Columns[i], 0))
+		parts[i] = k.Name + "=" + shown(b.Columns[i], row)
 	}
 	return strings.Join(parts, ",")
+}
+
+// mostShown is how many bytes of a value messages show.
+const mostShown = 256
+
+// shown is a value for messages.
+func shown(v *column.Vector, i int) string {
+	s := fmt.Sprint(box(v, i))
+	if len(s) <= mostShown {
+		return s
+	}
+	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(s[:mostShown], ""), len(s))
 }
 
 // Overs are the window lengths of the accumulators of a row, in the order of

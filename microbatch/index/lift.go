@@ -36,6 +36,8 @@ type Lifter struct {
 	whereAt        []int
 	deletesAt      []int
 	fields         []lifted
+	timedFields    []int // those whose values are times
+	timedKeys      bool
 	ranked         int // fields that go by the order of records, the register among them where it does
 
 	// Reject gets every bad row; where it is nil a bad row is an error.
@@ -60,6 +62,7 @@ type Lifter struct {
 	groups           []uint32
 	order            recordOrder
 	in               combine.Input
+	whys             map[int32]string // why records are bad that pick took for good
 }
 
 // lifted is one fn of the shape with what it reads.
@@ -67,8 +70,10 @@ type lifted struct {
 	args    []int // columns, or computed ones as their complement
 	where   *compiled
 	whereAt []int
-	// computed are columns that the fn reads and no object has.
-	computed []computed
+	// computed are columns that the fn reads and no object has; computesTimes says
+	// that some are times.
+	computed      []computed
+	computesTimes bool
 }
 
 // computed is an expression over records as a column: of booleans where it is
@@ -169,6 +174,7 @@ func (b *Bound) NewLifter(t *table.Table, start time.Time) (*Lifter, error) {
 	}
 	for _, k := range b.program.spec.Key {
 		l.keysAt = append(l.keysAt, b.program.column(k))
+		l.timedKeys = l.timedKeys || hasTimes(b.recordType(k))
 	}
 	l.start = *column.New(column.Of(column.Timestamp))
 	l.start.AppendTimestamp(start.Unix(), int32(start.Nanosecond()))
@@ -196,6 +202,9 @@ func (b *Bound) NewLifter(t *table.Table, start time.Time) (*Lifter, error) {
 	if l.deletes != nil {
 		l.ranked++
 	}
+	if l.timedFields = l.timed(); len(l.timedFields) > 0 {
+		l.whys = map[int32]string{}
+	}
 	return l, nil
 }
 
@@ -215,6 +224,7 @@ func (l *Lifter) arguments(lf *lifted, f *field) error {
 			c.quick = newCondition(e, l.bound.program.column, l.bound.recordType)
 		}
 		lf.args = append(lf.args, ^len(lf.computed))
+		lf.computesTimes = lf.computesTimes || hasTimes(c.out)
 		lf.computed = append(lf.computed, computed{name: name, expr: c, at: at, filter: filter, values: column.New(c.out)})
 		return nil
 	}
@@ -294,6 +304,10 @@ func (l *Lifter) Add(batch *column.Batch, first int64) (Stats, error) {
 	if err != nil || len(l.rows) == 0 {
 		return st, err
 	}
+	l.order.reset(l, batch)
+	if err := l.leaveOut(batch, first, &st); err != nil || len(l.rows) == 0 {
+		return st, err
+	}
 	if l.times.Valid != nil || l.times.Type.Kind == column.Null {
 		for _, i := range l.rows {
 			if l.times.Null(int(i)) {
@@ -304,7 +318,6 @@ func (l *Lifter) Add(batch *column.Batch, first int64) (Stats, error) {
 	if err := l.group(batch); err != nil {
 		return st, err
 	}
-	l.order.reset(l, batch)
 	return st, named(l.fold(batch), first)
 }
 
@@ -321,7 +334,7 @@ func (c *compiled) all(batch *column.Batch) []tri {
 // pick sets rows to the records that count. good says that all event times are
 // in times, else they are read here, record by record.
 func (l *Lifter) pick(batch *column.Batch, first int64, good bool) (st Stats, err error) {
-	if good && l.where == nil && l.deletes == nil && !l.nullKeys(batch) {
+	if good && l.where == nil && l.deletes == nil && !l.timedKeys && !l.nullKeys(batch) {
 		l.rows = l.all[:batch.Len]
 		return Stats{Rows: int64(batch.Len)}, nil
 	}
@@ -387,6 +400,11 @@ func (l *Lifter) judge(batch *column.Batch, i int) (keep bool, why string, err e
 		if batch.Columns[k].Null(i) {
 			return false, fmt.Sprintf("key column %s is null", l.bound.program.spec.Key[n]), nil
 		}
+		if l.timedKeys {
+			if why := unheld(batch.Columns[k], i); why != "" {
+				return false, fmt.Sprintf("key column %s: %s", l.bound.program.spec.Key[n], why), nil
+			}
+		}
 	}
 	switch {
 	case l.removes != nil:
@@ -441,7 +459,7 @@ func (l *Lifter) fold(batch *column.Batch) error {
 		in.Rows, in.Args = alive, in.Args[:0]
 		err := l.foldField(&l.fields[n], columns[n+1], batch, in)
 		if row := (*rowError)(nil); errors.As(err, &row) {
-			return &rowError{row.row, fmt.Errorf("index.fields.%s.%w", l.fieldName(n), row.err)}
+			return l.inField(n, err)
 		} else if err != nil {
 			return l.blame(n, in, err)
 		}
@@ -451,6 +469,14 @@ func (l *Lifter) fold(batch *column.Batch) error {
 
 // foldField adds those rows of in that the field takes to its column.
 func (l *Lifter) foldField(f *lifted, into combine.Column, batch *column.Batch, in *combine.Input) error {
+	if err := l.take(f, batch, in); err != nil {
+		return err
+	}
+	return into.Add(in)
+}
+
+// take makes in what the field takes of it: those of its rows, its arguments.
+func (l *Lifter) take(f *lifted, batch *column.Batch, in *combine.Input) error {
 	if f.where != nil {
 		l.sub = l.sub[:0]
 		says := f.where.all(batch)
@@ -484,7 +510,7 @@ func (l *Lifter) foldField(f *lifted, into combine.Column, batch *column.Batch, 
 			in.Args = append(in.Args, batch.Columns[c])
 		}
 	}
-	return into.Add(in)
+	return nil
 }
 
 func (l *Lifter) fieldName(n int) string { return l.bound.program.fields[l.bound.folded[n]].Name }
@@ -492,7 +518,7 @@ func (l *Lifter) fieldName(n int) string { return l.bound.program.fields[l.bound
 // blame finds the record for which field n refused the input: the first that is
 // refused by a column without any other.
 func (l *Lifter) blame(n int, in *combine.Input, err error) error {
-	err = fmt.Errorf("index.fields.%s: %w", l.fieldName(n), err)
+	err = l.inField(n, err)
 	alone := *in
 	alone.Groups = make([]uint32, len(in.Groups))
 	for _, i := range in.Rows {
