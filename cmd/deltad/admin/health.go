@@ -24,6 +24,7 @@ type gcMeter struct {
 		at        time.Time
 		gc, total float64
 		share     float64
+		thrash    bool
 	}
 }
 
@@ -31,12 +32,15 @@ type gcMeter struct {
 // ones would alarm at single collections.
 const meterEvery = 10 * time.Second
 
-// thrashing is the share above which a process is busier collecting than
-// working: the memory limit is too small for what it does.
-const thrashing = 0.5
+// thrashing is the share from which collecting is too much where the memory
+// limit is why. The share alone does not tell: the runtime holds it at about a
+// half however small the limit is, allocating a lot may take nearly as much of
+// it, and of a process that does little else a single collection is most.
+const thrashing = 0.25
 
-// look returns the share over the last full measurement; 0 before the first.
-func (g *gcMeter) look(now time.Time) float64 {
+// look returns the share over the last full measurement, 0 before the first, and
+// whether the memory limit made it too much.
+func (g *gcMeter) look(now time.Time) (share float64, thrash bool) {
 	samples := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}, {Name: "/cpu/classes/total:cpu-seconds"}, {Name: "/cpu/classes/idle:cpu-seconds"}}
 	metrics.Read(samples)
 	gc, total := samples[0].Value.Float64(), samples[1].Value.Float64()-samples[2].Value.Float64()
@@ -48,15 +52,26 @@ func (g *gcMeter) look(now time.Time) float64 {
 	if now.Sub(g.mu.at) >= meterEvery {
 		if busy := total - g.mu.total; busy > 0 {
 			g.mu.share = (gc - g.mu.gc) / busy
+			g.mu.thrash = g.mu.share > thrashing && cramped()
 		}
 		g.mu.at, g.mu.gc, g.mu.total = now, gc, total
 	}
-	return g.mu.share
+	return g.mu.share, g.mu.thrash
+}
+
+// cramped says that the memory limit makes collections come before the heap has
+// grown by a quarter. Without a limit it grows by all of itself.
+func cramped() bool {
+	heap := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}, {Name: "/gc/heap/live:bytes"}}
+	metrics.Read(heap)
+	goal, live := heap[0].Value.Uint64(), heap[1].Value.Uint64()
+	return goal < live+live/4
 }
 
 // healthView is the answer of /healthz. It is 200 for as long as the process
 // answers at all: no outage of a store is cured by a restart. Status says
-// gc-thrash where more than half of the CPU time goes into collecting garbage.
+// gc-thrash where more than a quarter of the CPU time goes into collecting
+// garbage because the memory limit leaves the heap no room.
 type healthView struct {
 	Status      string  `json:"status"`
 	Build       string  `json:"build"`
@@ -72,14 +87,15 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
 	now := time.Now()
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(heap)
+	share, thrash := s.gc.look(now)
 	v := healthView{
-		Status: "ok", Build: s.o.Build, Uptime: now.Sub(s.started).Seconds(), GCShare: s.gc.look(now),
+		Status: "ok", Build: s.o.Build, Uptime: now.Sub(s.started).Seconds(), GCShare: share,
 		HeapBytes: heap[0].Value.Uint64(), MemoryLimit: debug.SetMemoryLimit(-1),
 	}
 	for _, p := range s.o.App.Pipes {
 		s.o.App.Metrics.Last(p.Config.Name)
 	}
-	if v.GCShare > thrashing {
+	if thrash {
 		v.Status = "gc-thrash"
 	}
 	return answer(w, http.StatusOK, v)
