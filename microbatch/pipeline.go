@@ -284,6 +284,9 @@ type Report struct {
 	Quarantined int
 	Skipped     int   // objects that the live pane leaves out
 	Late        int64 // found by this step: outside the coverage, or after settle had passed
+	// LateWaiting are those of this step and of steps before that the state store
+	// does not have yet: the next publication enters them.
+	LateWaiting int64
 	Prefixes    []source.PrefixState
 	// Lagging are the prefixes more than half a window behind the newest
 	// partition, Clashes the partitions that are spelled in several ways.

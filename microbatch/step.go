@@ -326,6 +326,7 @@ func (p *Pipeline) objectFaults(ctx context.Context, t term, runID string, err e
 // fillIn adds what is known of CURRENT to a report.
 func (p *Pipeline) fillIn(r *Report) {
 	h := p.seen.head
+	r.LateWaiting = int64(len(p.late.found) + len(p.late.missed))
 	if h.Watermark != nil {
 		r.Watermark, r.Progress, r.PublishedAt = h.Watermark.Time, h.Progress.Time, h.PublishedAt.Time
 		r.Manifest = h.Delta.Manifest

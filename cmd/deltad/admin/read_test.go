@@ -62,6 +62,29 @@ func TestBeforeTheFirstPane(t *testing.T) {
 	}
 }
 
+// TestLateObjectsAreSeenAtOnce, and counted once: idle steps write nothing, so
+// the state store has them from the next publication on.
+func TestLateObjectsAreSeenAtOnce(t *testing.T) {
+	b := newBench(t, options{})
+	b.put(20)
+	b.step(20, microbatch.Advanced)
+	wantLate := func(want float64) {
+		t.Helper()
+		if v := b.call("GET", ads, nil).want(t, 200).body; v["late_objects"] != want {
+			t.Errorf("late objects: %v, want %v", v["late_objects"], want)
+		}
+	}
+	wantLate(0)
+	b.put(0)
+	for range 2 {
+		b.step(20, microbatch.WasIdle)
+		wantLate(1)
+	}
+	b.put(21)
+	b.step(21, microbatch.Advanced)
+	wantLate(1)
+}
+
 func TestListsPage(t *testing.T) {
 	b := busy(t)
 	first := b.call("GET", ads+"/runs?limit=1", nil).want(t, 200).body

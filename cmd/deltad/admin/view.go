@@ -188,7 +188,8 @@ type pipelineView struct {
 	Documents   int64       `json:"documents"`
 	Counts      sink.Counts `json:"counts"`
 	// GapPartitions are in the gaps that the live pane names, Quarantined were
-	// seen by the last step, LateObjects in what the state store keeps.
+	// seen by the last step, LateObjects are in what the state store keeps or were
+	// found by this process and wait for a publication that enters them there.
 	GapPartitions int          `json:"gap_partitions"`
 	Quarantined   int          `json:"quarantined_partitions"`
 	LateObjects   int64        `json:"late_objects"`
@@ -307,6 +308,7 @@ func (v *pipelineView) take(r microbatch.Report) {
 	}
 	v.LastStep = &step
 	v.GapPartitions, v.Quarantined = r.Uncovered, r.Quarantined
+	v.LateObjects += r.LateWaiting
 	for _, p := range r.Prefixes {
 		pv := prefixView{Prefix: p.Prefix}
 		if p.Newest != nil {
