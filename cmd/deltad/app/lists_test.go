@@ -18,7 +18,7 @@ import (
 // objects. A list is empty then, and so it is not among them.
 var nullable = strings.Fields(`
 	watermark previous_watermark progress coverage coverage_from data_age_seconds published_at planned_at finished_at created_at cut supported_until
-	last_run last_run.watermark last_run.previous_watermark last_run.coverage_from last_run.finished_at full full.base full.rebuild full.candidate full.held full.rebuild.cut full.next_rebuild config.newest_since prefixes.newest
+	last_run last_run.watermark last_run.previous_watermark last_run.coverage_from last_run.finished_at full full.base full.rebuild full.candidate full.held full.last_failed full.last_failed.cut full.rebuild.cut full.next_rebuild config.newest_since prefixes.newest
 	intent now plan.gap plan.to.cut plan.from.cut
 	plan.recomputed.first plan.recomputed.last plan.skipped.first plan.skipped.last plan.unread.first plan.unread.last plan.lost.first plan.lost.last
 	document base base.newest newest fields.from fields.value before after laws.from laws.to

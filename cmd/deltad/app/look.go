@@ -3,17 +3,16 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/deltad/deltad/cmd/deltad/control"
 	"github.com/deltad/deltad/cmd/deltad/daemon"
 	"github.com/deltad/deltad/microbatch"
 	"github.com/deltad/deltad/microbatch/window"
-	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/sink/reader"
 	"github.com/deltad/deltad/watermark"
@@ -52,12 +51,18 @@ func (c *cli) planCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "plan", Short: "what the next run would do, and of how much; writes nothing", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.each(cmd.Context(), func(_ *daemon.App, p *daemon.Pipe) error {
+			return c.each(cmd.Context(), func(a *daemon.App, p *daemon.Pipe) error {
 				plan, err := p.Pipeline().Plan(cmd.Context(), time.Now())
 				if err != nil {
 					return err
 				}
-				return c.print(planOf(p.Config.Name, plan), func() error { return c.planText(p, plan) })
+				row, err := control.Of(a, p).Row(cmd.Context())
+				if err != nil {
+					return err
+				}
+				line := planOf(p.Config.Name, plan)
+				line.Paused = row.Paused
+				return c.print(line, func() error { return c.planText(p, row, plan) })
 			})
 		},
 	}
@@ -82,6 +87,8 @@ type planLine struct {
 	Stale       []string         `json:"stale"`
 	Reseen      []string         `json:"reseen"`
 	Cost        planCost         `json:"cost"`
+	// Paused says that no run comes before somebody resumes the pipeline.
+	Paused bool `json:"paused"`
 }
 
 // planInput is objects of one partition that the run is made of.
@@ -145,8 +152,11 @@ func listed[T any](list []T) []T {
 	return list
 }
 
-func (c *cli) planText(p *daemon.Pipe, plan microbatch.Plan) error {
+func (c *cli) planText(p *daemon.Pipe, row watermark.Pipeline, plan microbatch.Plan) error {
 	fmt.Fprintf(c.out, "%s: %s: %s\n", p.Config.Name, plan.Kind, plan.Why)
+	if row.Paused {
+		fmt.Fprintf(c.out, "  paused by %s: %s; no run before `deltad resume`\n", row.PausedBy, row.PauseReason)
+	}
 	if plan.Kind == microbatch.Idle {
 		return nil
 	}
@@ -160,138 +170,6 @@ func (c *cli) planText(p *daemon.Pipe, plan microbatch.Plan) error {
 	}
 	c.planBases(plan)
 	return nil
-}
-
-// status is what status prints of a pipeline.
-type status struct {
-	Pipeline    string           `json:"pipeline"`
-	Watermark   *string          `json:"watermark"`
-	Progress    *string          `json:"progress"`
-	DataAge     *float64         `json:"data_age_seconds"`
-	Documents   int64            `json:"documents"`
-	Version     int64            `json:"version"`
-	RunID       string           `json:"run_id,omitempty"`
-	PublishedAt *string          `json:"published_at"`
-	Leader      string           `json:"leader,omitempty"`
-	Epoch       int64            `json:"epoch"`
-	Paused      bool             `json:"paused"`
-	PauseReason string           `json:"pause_reason,omitempty"`
-	Partitions  map[string]int64 `json:"partitions"`
-	Late        int64            `json:"late_objects"`
-	// Prefixes are those of the configuration, as the live pane read them.
-	Prefixes []prefixStatus `json:"prefixes"`
-	// LastRun is the newest of the journal; runs that found nothing are not in it.
-	LastRun *RunLine `json:"last_run"`
-	// Full is where the full index stands; null where there is none.
-	Full *fullStatus `json:"full"`
-	// Config says which configuration replicas run.
-	Config configStatus `json:"config"`
-}
-
-func (c *cli) statusCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "status", Short: "where each pipeline stands", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.each(cmd.Context(), func(a *daemon.App, p *daemon.Pipe) error {
-				s, err := statusOf(cmd.Context(), a, p)
-				if err != nil {
-					return err
-				}
-				return c.print(s, func() error { return c.statusText(s) })
-			})
-		},
-	}
-}
-
-func statusOf(ctx context.Context, a *daemon.App, p *daemon.Pipe) (status, error) {
-	s := status{Pipeline: p.Config.Name, Prefixes: []prefixStatus{}}
-	if err := s.fullOf(ctx, a, p); err != nil {
-		return s, err
-	}
-	head, err := p.Sink.Head(ctx)
-	if err != nil {
-		return s, err
-	}
-	if head.Delta != nil {
-		s.Watermark, s.Progress = whenOrNull(head.Watermark.Time), whenOrNull(head.Progress.Time)
-		s.PublishedAt = whenOrNull(head.PublishedAt.Time)
-		age := time.Since(head.Watermark.Time).Seconds()
-		s.DataAge, s.Documents, s.RunID = &age, head.Delta.Documents, head.RunID
-		if err := s.prefixesOf(ctx, p, head); err != nil {
-			return s, err
-		}
-	}
-	s.Version = head.Version
-	row, err := a.State.Pipeline(ctx, p.Config.Name)
-	if err != nil && !errors.Is(err, watermark.ErrNotFound) {
-		return s, err
-	}
-	s.Paused, s.PauseReason = row.Paused, row.PauseReason
-	lease, err := a.State.LeaseStatus(ctx, p.Config.Name, watermark.RoleDelta)
-	switch {
-	case err == nil:
-		s.Epoch = lease.Epoch
-		if lease.Live {
-			s.Leader = lease.Holder
-		}
-	case !errors.Is(err, watermark.ErrNotFound):
-		return s, err
-	}
-	if s.Partitions, err = a.State.LedgerCounts(ctx, p.Config.Name); err != nil {
-		return s, err
-	}
-	if s.Late, err = a.State.CountLate(ctx, p.Config.Name); err != nil {
-		return s, err
-	}
-	runs, err := a.State.Runs(ctx, p.Config.Name, 1, "")
-	if err == nil && len(runs) > 0 {
-		line := LineOfRun(runs[0])
-		s.LastRun = &line
-	}
-	return s, err
-}
-
-func (c *cli) statusText(s status) error {
-	if s.Watermark == nil {
-		fmt.Fprintf(c.out, "%s: no index yet\n", s.Pipeline)
-	} else {
-		c.standing(s)
-	}
-	c.standingFull(s)
-	if r := s.LastRun; r != nil && r.Error != "" {
-		fmt.Fprintf(c.out, "  last run %s: %s: %s\n", r.RunID, r.Status, r.Error)
-	}
-	return nil
-}
-
-// standing prints where a pipeline with an index stands.
-func (c *cli) standing(s status) {
-	fmt.Fprintf(c.out, "%s: watermark %s (data %s old), %d documents, version %d\n", s.Pipeline, *s.Watermark,
-		(time.Duration(*s.DataAge) * time.Second).String(), s.Documents, s.Version)
-	if *s.Progress != *s.Watermark {
-		fmt.Fprintf(c.out, "  progress %s after a reset\n", *s.Progress)
-	}
-	leader := s.Leader
-	if leader == "" {
-		leader = "nobody"
-	}
-	fmt.Fprintf(c.out, "  led by %s at epoch %d, published %s by run %s\n", leader, s.Epoch, *s.PublishedAt, s.RunID)
-	if s.Paused {
-		fmt.Fprintf(c.out, "  paused: %s\n", s.PauseReason)
-	}
-	fmt.Fprintf(c.out, "  partitions: %d covered, %d skipped then covered, %d never covered, %d late; %d late objects\n",
-		s.Partitions[partition.Covered.String()], s.Partitions[partition.SkippedThenCovered.String()],
-		s.Partitions[partition.NeverCovered.String()], s.Partitions[partition.Late.String()], s.Late)
-	for _, p := range s.Prefixes {
-		newest, lag := "none in the coverage", ""
-		if p.Newest != nil {
-			newest = *p.Newest
-		}
-		if p.Lagging {
-			lag = ", more than half a window behind"
-		}
-		fmt.Fprintf(c.out, "  prefix %s: newest partition %s%s\n", p.Prefix, newest, lag)
-	}
 }
 
 func (c *cli) runsCommand() *cobra.Command {

@@ -7,117 +7,159 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/deltad/deltad/cmd/deltad/control"
 	"github.com/deltad/deltad/cmd/deltad/daemon"
-	"github.com/deltad/deltad/microbatch"
+	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/watermark"
 )
 
-// fullStatus is where the full index of a pipeline stands. Base is null without
-// a live one.
-type fullStatus struct {
-	Base *baseStatus `json:"base"`
-	// Rebuild is queued or running, Candidate waits to be promoted, Held waits at
-	// the gate for a person; null where there is none.
-	Rebuild   *rebuildLine  `json:"rebuild"`
-	Candidate *rebuildLine  `json:"candidate"`
-	Approved  bool          `json:"candidate_approved"`
-	Held      *rebuildLine  `json:"held"`
-	Failed    []checkStatus `json:"held_checks"`
-	Barred    []barStatus   `json:"barred"`
-	Next      *string       `json:"next_rebuild"`
+// status is what status prints of a pipeline.
+type status struct {
+	Pipeline    string           `json:"pipeline"`
+	Watermark   *string          `json:"watermark"`
+	Progress    *string          `json:"progress"`
+	DataAge     *float64         `json:"data_age_seconds"`
+	Documents   int64            `json:"documents"`
+	Version     int64            `json:"version"`
+	RunID       string           `json:"run_id,omitempty"`
+	PublishedAt *string          `json:"published_at"`
+	Leader      string           `json:"leader,omitempty"`
+	Epoch       int64            `json:"epoch"`
+	Paused      bool             `json:"paused"`
+	PausedBy    string           `json:"paused_by,omitempty"`
+	PauseReason string           `json:"pause_reason,omitempty"`
+	Partitions  map[string]int64 `json:"partitions"`
+	Late        int64            `json:"late_objects"`
+	// Skipped are the objects that the live pane leaves out.
+	Skipped []sink.Passed `json:"skipped_objects"`
+	// OutputError says why CURRENT or the live pane could not be read: watermark,
+	// progress, version and run are those that the state store has then.
+	OutputError string `json:"output_error,omitempty"`
+	// Lost says that there is no CURRENT although there was a pane.
+	Lost bool `json:"current_lost,omitempty"`
+	// Prefixes are those of the configuration, as the live pane read them.
+	Prefixes []prefixStatus `json:"prefixes"`
+	// LastRun is the newest of the journal; runs that found nothing are not in it.
+	LastRun *RunLine `json:"last_run"`
+	// Full is where the full index stands; null where there is none.
+	Full *fullStatus `json:"full"`
+	// Config says which configuration replicas run.
+	Config configStatus `json:"config"`
 }
 
-type baseStatus struct {
-	Generation string        `json:"generation"`
-	Cut        *string       `json:"cut"`
-	Age        float64       `json:"age_seconds"`
-	Stale      int64         `json:"stale_objects"`
-	Supports   []supportLine `json:"supports"`
+func (c *cli) statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "where each pipeline stands", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var unread []error
+			err := c.each(cmd.Context(), func(a *daemon.App, p *daemon.Pipe) error {
+				s, err := statusOf(cmd.Context(), a, p)
+				if err != nil {
+					return err
+				}
+				if s.OutputError != "" {
+					unread = append(unread, fmt.Errorf("pipeline %s: %s", s.Pipeline, s.OutputError))
+				}
+				return c.print(s, func() error { return c.statusText(s) })
+			})
+			if err != nil {
+				return err
+			}
+			return failed(errors.Join(unread...))
+		},
+	}
 }
 
-type supportLine struct {
-	Generation string  `json:"generation"`
-	Cut        *string `json:"cut"`
-	Until      *string `json:"until"`
+// outputTime bounds what status asks of an output: in an outage what the state
+// store knows is worth more than the last attempt.
+const outputTime = 10 * time.Second
+
+func statusOf(ctx context.Context, a *daemon.App, p *daemon.Pipe) (status, error) {
+	s := status{Pipeline: p.Config.Name, Prefixes: []prefixStatus{}, Skipped: []sink.Passed{}}
+	asking, stop := context.WithTimeout(ctx, outputTime)
+	defer stop()
+	live, err := s.outputOf(asking, a, p)
+	if err != nil {
+		if ctx.Err() != nil {
+			return s, err
+		}
+		s.OutputError = err.Error()
+	}
+	if err := s.stateOf(ctx, a, p); err != nil {
+		return s, err
+	}
+	return s, s.fullOf(ctx, a, p, live)
 }
 
-type checkStatus struct {
-	Name   string `json:"name"`
-	Detail string `json:"detail"`
+// outputOf fills in what CURRENT and the live pane say.
+func (s *status) outputOf(ctx context.Context, a *daemon.App, p *daemon.Pipe) (*sink.Manifest, error) {
+	head, live, err := control.Of(a, p).Live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.Version = head.Version
+	if live == nil {
+		return nil, nil
+	}
+	s.at(head.Watermark.Time, head.Progress.Time)
+	s.PublishedAt, s.Documents, s.RunID = whenOrNull(head.PublishedAt.Time), head.Delta.Documents, head.RunID
+	s.Skipped = append(s.Skipped, live.Skipped...)
+	return live, s.prefixesOf(ctx, p, live)
 }
 
-type barStatus struct {
-	Generation string `json:"generation"`
-	By         string `json:"by"`
-	Reason     string `json:"reason"`
+func (s *status) at(watermark, progress time.Time) {
+	s.Watermark, s.Progress = whenOrNull(watermark), whenOrNull(progress)
+	age := time.Since(watermark).Seconds()
+	s.DataAge = &age
 }
 
-// configStatus says which configuration this command has, which one the live
-// pane was made with, and which one a replica was given last.
-type configStatus struct {
-	Here    string  `json:"here"`
-	Live    string  `json:"live,omitempty"`
-	Newest  string  `json:"newest,omitempty"`
-	Replica string  `json:"newest_replica,omitempty"`
-	Since   *string `json:"newest_since"`
-}
-
-// fullOf fills in the full index and the configurations.
-func (s *status) fullOf(ctx context.Context, a *daemon.App, p *daemon.Pipe) error {
-	s.Config = configStatus{Here: p.Hash}
-	newest, err := a.State.NewestConfig(ctx, p.Config.Name)
+// stateOf fills in what the state store says.
+func (s *status) stateOf(ctx context.Context, a *daemon.App, p *daemon.Pipe) error {
+	row, err := control.Of(a, p).Row(ctx)
+	if err != nil {
+		return err
+	}
+	s.Paused, s.PausedBy, s.PauseReason = row.Paused, row.PausedBy, row.PauseReason
+	s.Config = configStatus{Here: p.Hash, Live: row.ConfigHash}
+	switch {
+	case s.OutputError != "" && !row.Watermark.IsZero():
+		s.at(row.Watermark, row.Progress)
+		s.Version, s.RunID = row.CurrentVersion, row.RunID
+	case s.OutputError == "" && s.Version == 0 && row.RunID != "":
+		s.Lost = true
+	}
+	newest, err := a.State.NewestConfig(ctx, s.Pipeline)
 	switch {
 	case err == nil:
 		s.Config.Newest, s.Config.Replica, s.Config.Since = newest.Hash, newest.Replica, whenOrNull(newest.At)
 	case !errors.Is(err, watermark.ErrNotFound):
 		return err
 	}
-	row, err := control.Of(a, p).Row(ctx)
-	if err != nil {
+	lease, err := a.State.LeaseStatus(ctx, s.Pipeline, watermark.RoleDelta)
+	switch {
+	case err == nil:
+		s.Epoch = lease.Epoch
+		if lease.Live {
+			s.Leader = lease.Holder
+		}
+	case !errors.Is(err, watermark.ErrNotFound):
 		return err
 	}
-	s.Config.Live = row.ConfigHash
-	if p.Config.Full == nil {
-		return nil
-	}
-	now := time.Now()
-	b, err := control.Of(a, p).BaseState(ctx, now)
-	if err != nil {
+	if s.Partitions, err = a.State.LedgerCounts(ctx, s.Pipeline); err != nil {
 		return err
 	}
-	s.Full = &fullStatus{Barred: []barStatus{}, Failed: []checkStatus{}, Next: whenOrNull(b.Next)}
-	if l := b.Live; l != nil {
-		s.Full.Base = &baseStatus{
-			Generation: l.Generation, Cut: whenOrNull(l.Cut.Time), Age: now.Sub(l.Cut.Time).Seconds(), Stale: l.StaleCount, Supports: []supportLine{},
-		}
-		for _, o := range b.Supports {
-			s.Full.Base.Supports = append(s.Full.Base.Supports, supportLine{o.Generation, whenOrNull(o.Cut.Time), whenOrNull(o.Until.Time)})
-		}
+	if s.Late, err = a.State.CountLate(ctx, s.Pipeline); err != nil {
+		return err
 	}
-	line := func(r *watermark.Rebuild) *rebuildLine {
-		if r == nil {
-			return nil
-		}
-		l := rebuildLineOf(*r)
-		return &l
+	runs, err := a.State.Runs(ctx, s.Pipeline, 1, "")
+	if err == nil && len(runs) > 0 {
+		line := LineOfRun(runs[0])
+		s.LastRun = &line
 	}
-	s.Full.Rebuild, s.Full.Candidate, s.Full.Held = line(b.Open), line(b.Candidate), line(b.Held)
-	s.Full.Approved = b.Candidate != nil && b.Candidate.Approved
-	if b.Held != nil {
-		failed, err := control.FailedChecks(*b.Held)
-		if err != nil {
-			return err
-		}
-		for _, c := range failed {
-			s.Full.Failed = append(s.Full.Failed, checkStatus{c.Name, c.Detail})
-		}
-	}
-	for _, bar := range b.Bars {
-		s.Full.Barred = append(s.Full.Barred, barStatus{bar.Generation, bar.Actor, bar.Reason})
-	}
-	return nil
+	return err
 }
 
 // prefixStatus is the newest partition that the live pane read of a prefix.
@@ -128,15 +170,11 @@ type prefixStatus struct {
 	Lagging bool    `json:"lagging"`
 }
 
-func (s *status) prefixesOf(ctx context.Context, p *daemon.Pipe, head sink.Head) error {
+func (s *status) prefixesOf(ctx context.Context, p *daemon.Pipe, m *sink.Manifest) error {
 	if len(p.Config.Source.Prefixes) == 0 {
 		return nil
 	}
-	m, err := p.Sink.ReadManifest(ctx, head.Delta.Ref())
-	if err == nil {
-		err = p.Sink.LoadInputs(ctx, &m)
-	}
-	if err != nil {
+	if err := p.Sink.LoadInputs(ctx, m); err != nil {
 		return fmt.Errorf("read the live pane: %w", err)
 	}
 	for _, prefix := range p.Config.Source.Prefixes {
@@ -151,64 +189,69 @@ func (s *status) prefixesOf(ctx context.Context, p *daemon.Pipe, head sink.Head)
 	return nil
 }
 
-// standingFull prints where the full index stands.
-func (c *cli) standingFull(s status) {
-	if n := s.Config.Newest; n != "" && n != s.Config.Here {
-		fmt.Fprintf(c.out, "  another configuration was given to %s at %s: replicas with this one let it lead\n", s.Config.Replica, *s.Config.Since)
+func (c *cli) statusText(s status) error {
+	c.standing(s)
+	c.standingFull(s)
+	if r := s.LastRun; r != nil && r.Error != "" {
+		fmt.Fprintf(c.out, "  last run %s: %s: %s\n", r.RunID, r.Status, r.Error)
 	}
-	f := s.Full
-	if f == nil {
+	return nil
+}
+
+// standing prints where a pipeline stands.
+func (c *cli) standing(s status) {
+	switch {
+	case s.Lost:
+		fmt.Fprintf(c.out, "%s: CURRENT is gone although there was a pane: stop the daemons, then `deltad recover --dry-run`\n", s.Pipeline)
+	case s.Watermark == nil && s.OutputError != "":
+		fmt.Fprintf(c.out, "%s: the output cannot be read, and the state store knows of no pane\n", s.Pipeline)
+	case s.Watermark == nil:
+		fmt.Fprintf(c.out, "%s: no index yet\n", s.Pipeline)
+	default:
+		c.standingPane(s)
+	}
+	if s.Paused {
+		fmt.Fprintf(c.out, "  paused by %s: %s\n", s.PausedBy, s.PauseReason)
+	}
+	if s.Watermark == nil && !s.Lost {
 		return
 	}
-	if b := f.Base; b != nil {
-		fmt.Fprintf(c.out, "  base %s, cut at %s (%s old)", b.Generation, *b.Cut, time.Duration(b.Age*float64(time.Second)).Round(time.Second))
-		for _, o := range b.Supports {
-			fmt.Fprintf(c.out, ", fits %s until %s", o.Generation, *o.Until)
+	fmt.Fprintf(c.out, "  partitions: %d covered, %d skipped then covered, %d never covered, %d late; %d late objects\n",
+		s.Partitions[partition.Covered.String()], s.Partitions[partition.SkippedThenCovered.String()],
+		s.Partitions[partition.NeverCovered.String()], s.Partitions[partition.Late.String()], s.Late)
+	if n := len(s.Skipped); n > 0 {
+		fmt.Fprintf(c.out, "  %d objects skipped, %s among them: %s\n", n, s.Skipped[0].Key, s.Skipped[0].Reason)
+	}
+	for _, p := range s.Prefixes {
+		newest, lag := "none in the coverage", ""
+		if p.Newest != nil {
+			newest = *p.Newest
 		}
-		if b.Stale > 0 {
-			fmt.Fprintf(c.out, ", %d objects of it replaced or gone", b.Stale)
+		if p.Lagging {
+			lag = ", more than half a window behind"
 		}
-		fmt.Fprintln(c.out)
-	} else {
-		fmt.Fprintln(c.out, "  no base yet")
-	}
-	if f.Rebuild != nil {
-		fmt.Fprintf(c.out, "  %s\n", strings.TrimPrefix(f.Rebuild.String(), s.Pipeline+": "))
-	}
-	if r := f.Candidate; r != nil && f.Approved {
-		fmt.Fprintf(c.out, "  candidate %s, cut at %s, %d documents: the leader's next run promotes it\n", r.ID, *r.Cut, r.Documents)
-	} else if r != nil {
-		fmt.Fprintf(c.out, "  candidate %s, cut at %s, %d documents: waits for `deltad base promote`\n", r.ID, *r.Cut, r.Documents)
-	}
-	if r := f.Held; r != nil {
-		fmt.Fprintf(c.out, "  held by the gate: %s, cut at %s\n", r.ID, *r.Cut)
-		for _, check := range f.Failed {
-			fmt.Fprintf(c.out, "    %s: %s\n", check.Name, check.Detail)
-		}
-	}
-	for _, b := range f.Barred {
-		fmt.Fprintf(c.out, "  barred from promotion: %s, by %s: %s\n", b.Generation, b.By, b.Reason)
-	}
-	if f.Next != nil {
-		fmt.Fprintf(c.out, "  next rebuild at %s\n", *f.Next)
+		fmt.Fprintf(c.out, "  prefix %s: newest partition %s%s\n", p.Prefix, newest, lag)
 	}
 }
 
-// planBases prints what a plan has to do with bases.
-func (c *cli) planBases(p microbatch.Plan) {
-	if len(p.Bases) == 0 {
-		return
+// standingPane prints what there is of a pane.
+func (c *cli) standingPane(s status) {
+	age := (time.Duration(*s.DataAge) * time.Second).String()
+	if s.OutputError != "" {
+		fmt.Fprintf(c.out, "%s: watermark %s (data %s old), version %d as the state store has it: the output cannot be read\n", s.Pipeline, *s.Watermark, age, s.Version)
+	} else {
+		fmt.Fprintf(c.out, "%s: watermark %s (data %s old), %d documents, version %d\n", s.Pipeline, *s.Watermark, age, s.Documents, s.Version)
 	}
-	verb := "over"
-	if p.Promote {
-		verb = "promotes"
+	if *s.Progress != *s.Watermark {
+		fmt.Fprintf(c.out, "  progress %s after a reset\n", *s.Progress)
 	}
-	fmt.Fprintf(c.out, "  %s base %s", verb, p.Bases[0])
-	if len(p.Bases) > 1 {
-		fmt.Fprintf(c.out, ", fits %s too", strings.Join(p.Bases[1:], ", "))
+	leader := s.Leader
+	if leader == "" {
+		leader = "nobody"
 	}
-	if len(p.Stale) > 0 {
-		fmt.Fprintf(c.out, "; %d objects that it read were replaced or are gone", len(p.Stale))
+	published := ""
+	if s.PublishedAt != nil {
+		published = " " + *s.PublishedAt
 	}
-	fmt.Fprintln(c.out)
+	fmt.Fprintf(c.out, "  led by %s at epoch %d, published%s by run %s\n", leader, s.Epoch, published, s.RunID)
 }

@@ -53,16 +53,6 @@ type Rebuilding struct {
 	Next time.Time
 }
 
-// BaseState is where the full index of a pipeline stands: Rebuilding, and what
-// the live pane's manifest says.
-type BaseState struct {
-	Rebuilding
-	// Live is the base that CURRENT names; nil without one.
-	Live *sink.ManifestBase
-	// Supports are the bases beside it that panes still fit.
-	Supports []sink.Support
-}
-
 // recent is how many rebuilds are looked through: older ones are over.
 const recent = 50
 
@@ -96,51 +86,39 @@ func (p Pipe) Rebuilding(ctx context.Context, now time.Time) (Rebuilding, error)
 	return s, nil
 }
 
-// BaseState asks the state store and reads the live pane's manifest.
-func (p Pipe) BaseState(ctx context.Context, now time.Time) (BaseState, error) {
-	r, err := p.Rebuilding(ctx, now)
-	if err != nil {
-		return BaseState{}, err
-	}
-	s := BaseState{Rebuilding: r}
-	live, err := p.live(ctx)
-	if err == nil && live != nil {
-		s.Live, s.Supports = live.Base, live.Supporting(now)
-	}
-	return s, err
-}
-
 // LiveBase is the base that CURRENT names; nil without one.
 func (p Pipe) LiveBase(ctx context.Context) (*sink.ManifestBase, error) {
-	live, err := p.live(ctx)
+	_, live, err := p.Live(ctx)
 	if err != nil || live == nil {
 		return nil, err
 	}
 	return live.Base, nil
 }
 
-// live is the manifest of the live pane; nil before the first.
-func (p Pipe) live(ctx context.Context) (*sink.Manifest, error) {
+// Live is CURRENT and the manifest of the live pane, without its inputs; nil
+// before the first.
+func (p Pipe) Live(ctx context.Context) (sink.Head, *sink.Manifest, error) {
 	head, err := p.pipe.Sink.Head(ctx)
 	if err != nil || head.Delta == nil {
-		return nil, err
+		return head, nil, err
 	}
 	m, err := p.pipe.Sink.ReadManifest(ctx, head.Delta.Ref())
 	if errors.Is(err, store.ErrNotFound) { // collected between the two
-		if head, err = p.pipe.Sink.Head(ctx); err == nil && head.Delta != nil {
-			m, err = p.pipe.Sink.ReadManifest(ctx, head.Delta.Ref())
+		if head, err = p.pipe.Sink.Head(ctx); err != nil || head.Delta == nil {
+			return head, nil, err
 		}
+		m, err = p.pipe.Sink.ReadManifest(ctx, head.Delta.Ref())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the live pane: %w", err)
+		return head, nil, fmt.Errorf("read the live pane: %w", err)
 	}
-	return &m, nil
+	return head, &m, nil
 }
 
 // Bases are the generations of the last limit rebuilds that made one, and those
 // that the live pane names, newest first.
 func (p Pipe) Bases(ctx context.Context, now time.Time, limit int) ([]Base, error) {
-	live, err := p.live(ctx)
+	_, live, err := p.Live(ctx)
 	if err != nil {
 		return nil, err
 	}
