@@ -20,7 +20,8 @@ func (c *cli) watermarkCommand() *cobra.Command {
 	return cmd
 }
 
-// watermarkLine is what watermark show prints.
+// watermarkLine is what watermark show prints. Version is that of the state
+// store's row, which If-Match takes; to people CURRENT's is the version.
 type watermarkLine struct {
 	Pipeline       string  `json:"pipeline"`
 	Watermark      *string `json:"watermark"`
@@ -47,7 +48,7 @@ func (l watermarkLine) String() string {
 		}
 		return *t
 	}
-	s := fmt.Sprintf("%s: watermark %s, progress %s, version %d", l.Pipeline, told(l.Watermark), told(l.Progress), l.Version)
+	s := fmt.Sprintf("%s: watermark %s, progress %s, version %d", l.Pipeline, told(l.Watermark), told(l.Progress), l.CurrentVersion)
 	if l.Paused {
 		s += fmt.Sprintf(", paused by %s: %s", l.PausedBy, l.PauseReason)
 	}
