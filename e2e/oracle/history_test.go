@@ -249,8 +249,40 @@ func (h *history) computed(p *pane, f facts) {
 	}
 	h.want(compare(p.conf, p.want, nil, nil, docs, others(p.want, docs)))
 	h.want(h.checkTypes(p))
+	p.docs = docs
+	h.checkCounts(p, h.live)
 	h.slow(p, docs, tombstones)
 	h.twin(p)
+}
+
+// checkCounts holds what a manifest counts of its documents to those of the pane
+// before it, nil for none. Where columns differ a number may read as before and
+// be of another type.
+func (h *history) checkCounts(p, before *pane) {
+	h.t.Helper()
+	want := sink.Counts{Documents: int64(len(p.docs))}
+	if before == nil {
+		before = &pane{m: p.m}
+	}
+	for k, doc := range p.docs {
+		old, there := before.docs[k]
+		switch {
+		case !there:
+			want.New++
+		case show(old) != show(doc):
+			want.Changed++
+		}
+	}
+	for k := range before.docs {
+		if _, there := p.docs[k]; !there {
+			want.Left++
+		}
+	}
+	got := p.m.Counts
+	same := got.Changed == want.Changed || before.m.Schema.Hash != p.m.Schema.Hash && got.Changed >= want.Changed
+	if got.Documents != want.Documents || got.New != want.New || got.Left != want.Left || !same {
+		h.fail("pane %s counts %+v, its documents and those before say %+v", p.m.RunID, got, want)
+	}
 }
 
 // others are the keys whose documents the delta does not have.
@@ -332,7 +364,7 @@ func (h *history) copyOf(p, target *pane) {
 	if !same {
 		h.fail("a %s differs from pane %s", p.m.Reason, target.m.RunID)
 	}
-	p.want, p.touched = target.want, target.touched
+	p.want, p.touched, p.docs = target.want, target.touched, target.docs
 	if p.m.Reason == sink.Rollback && !slices.Equal(h.world.jumps(p.m), h.world.jumps(target.m)) {
 		h.fail("a rollback has jumps %v, its target %v", h.world.jumps(p.m), h.world.jumps(target.m))
 	}

@@ -43,6 +43,7 @@ type pane struct {
 	base     *base // nil without one
 	inputs   map[id]bool
 	want     map[string]answer
+	docs     published       // in its files
 	touched  map[string]bool // keys that the delta holds
 }
 
