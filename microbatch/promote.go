@@ -104,7 +104,11 @@ func (p *Pipeline) leaveAlone(id string, until time.Time, why error) {
 		p.unfit = map[string]time.Time{}
 	}
 	p.unfit[id] = until
-	p.tellOnce(id, "candidate cannot be promoted", why.Error())
+	if until.IsZero() {
+		p.tellOnce(id, "candidate cannot be promoted", why.Error())
+		return
+	}
+	p.tellOnce(id, "candidate not promoted, tried again later", fmt.Sprintf("not before %s: %v", text(until), why))
 }
 
 // mayPromote takes a candidate out of the facts where no pane can be made over
@@ -115,13 +119,15 @@ func (p *Pipeline) mayPromote(ctx context.Context, f *Facts) error {
 	if !f.Promote {
 		return nil
 	}
-	n, ahead := f.Live.Watermark.Time, f.Newest.After(f.Progress)
+	n, ahead, cut := f.Live.Watermark.Time, f.Newest.After(f.Progress), f.Bases[0].Cut
 	if ahead {
 		n = f.Newest
 	}
 	switch {
-	case n.Before(f.Bases[0].Cut) || !ahead && !f.Progress.Equal(f.Live.Watermark.Time):
-		p.tellOnce(f.Bases[0].ID, "candidate waits for a partition", "newer than "+text(n))
+	case n.Before(cut):
+		p.tellOnce(f.Bases[0].ID, "candidate waits for a partition", fmt.Sprintf("from its cut %s on: the newest that a pane could have is %s", text(cut), text(n)))
+	case !ahead && !f.Progress.Equal(f.Live.Watermark.Time):
+		p.tellOnce(f.Bases[0].ID, "candidate waits for a partition", fmt.Sprintf("newer than %s, where a reset has put progress", text(f.Progress)))
 	case ahead && p.holds(*f, f.Bases[:1]):
 		p.tellOnce(f.Bases[0].ID, "candidate left alone", "its cut is so old that window.on_gap would hold the deltas over it")
 	default:

@@ -70,7 +70,9 @@ type Rebuild struct {
 	// ran.
 	Instance string
 	Epoch    int64
-	// Phase, Done, Total and Rows are its progress, as last noted.
+	// Phase, Done, Total and Rows are its progress, as last noted: of one that
+	// failed or was called off, where it was then. One that was made is PhaseDone,
+	// and Rows are all that it read.
 	Phase string
 	Done  int64
 	Total int64
@@ -96,6 +98,10 @@ type Rebuild struct {
 	FinishedAt time.Time
 }
 
+// PhaseDone is the phase of a candidate or held rebuild, and stays: there is
+// nothing left of it.
+const PhaseDone = "done"
+
 // RebuildProgress is how far a running rebuild is, for people.
 type RebuildProgress struct {
 	Phase string
@@ -110,10 +116,12 @@ type RebuildProgress struct {
 type RebuildResult struct {
 	// State is candidate, held, failed or cancelled.
 	State RebuildState
-	// Manifest, ActualCut and Documents belong to a candidate or held one.
+	// Manifest, ActualCut, Documents and Rows, those read, belong to a candidate or
+	// held one.
 	Manifest  ManifestRef
 	ActualCut time.Time
 	Documents int64
+	Rows      int64
 	// Checks is a JSON array; nil means [].
 	Checks json.RawMessage
 	// Approved lets a candidate be promoted without being asked for.

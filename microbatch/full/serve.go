@@ -179,7 +179,7 @@ func (r *Rebuilder) finish(ctx, work context.Context, l watermark.Lease, rb wate
 		res = watermark.RebuildResult{State: watermark.RebuildFailed, Error: err.Error()}
 	default:
 		res.Manifest = watermark.ManifestRef{Key: m.ref.Manifest, SHA256: m.ref.SHA256}
-		res.ActualCut, res.Documents = m.manifest.Cut.Time, m.manifest.Counts.Documents
+		res.ActualCut, res.Documents, res.Rows = m.manifest.Cut.Time, m.manifest.Counts.Documents, m.manifest.Counts.Rows
 		checks, jerr := json.Marshal(m.manifest.Checks)
 		if jerr != nil {
 			return p.now(), fmt.Errorf("encode the checks: %w", jerr)

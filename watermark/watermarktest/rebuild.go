@@ -41,7 +41,7 @@ func mustRebuild(t testing.TB, s watermark.Store, id string) watermark.Rebuild {
 func made(id string, state watermark.RebuildState) watermark.RebuildResult {
 	return watermark.RebuildResult{
 		State: state, Manifest: watermark.ManifestRef{Key: "full/" + id + "/manifest.json", SHA256: "ff"},
-		ActualCut: at(3), Documents: 1234, Checks: []byte(`[{"name":"documents","ok":true,"live":9007199254740993}]`),
+		ActualCut: at(3), Documents: 1234, Rows: 1 << 41, Checks: []byte(`[{"name":"documents","ok":true,"live":9007199254740993}]`),
 	}
 }
 
@@ -130,6 +130,9 @@ func rebuildLifecycle(t *testing.T, db Database) {
 	if end.State != watermark.RebuildCandidate || end.Manifest != res.Manifest || !end.ActualCut.Equal(at(3)) || end.Documents != 1234 ||
 		end.Approved || end.FinishedAt.IsZero() || end.Epoch != f.Epoch {
 		t.Fatalf("finished: %+v", end)
+	}
+	if end.Phase != watermark.PhaseDone || end.Done != 0 || end.Total != 0 || end.Rows != 1<<41 {
+		t.Errorf("finished: phase %q, %d of %d, %d rows", end.Phase, end.Done, end.Total, end.Rows)
 	}
 	for _, c := range []struct {
 		name string

@@ -13,7 +13,8 @@ import (
 	"github.com/deltad/deltad/watermark"
 )
 
-// rebuildView is one rebuild. Ratio is about how far it is, from 0 to 1.
+// rebuildView is one rebuild. Ratio is about how far it is, from 0 to 1; of one
+// that failed or was called off, how far it was.
 type rebuildView struct {
 	ID              string                 `json:"id"`
 	State           watermark.RebuildState `json:"state"`
@@ -44,15 +45,12 @@ type rebuildView struct {
 func rebuildOf(r watermark.Rebuild) rebuildView {
 	v := rebuildView{
 		ID: r.ID, State: r.State, Cause: r.Cause, Due: at(r.Due), Phase: r.Phase, Done: r.Done, Total: r.Total, Rows: r.Rows,
-		CancelRequested: r.CancelRequested, Cut: at(r.ActualCut), Documents: r.Documents, Manifest: manifestOf(r.Manifest),
+		Ratio: daemon.RebuildRatio(watermark.RebuildProgress{Phase: r.Phase, Done: r.Done, Total: r.Total}), CancelRequested: r.CancelRequested, Cut: at(r.ActualCut), Documents: r.Documents, Manifest: manifestOf(r.Manifest),
 		Checks: []sink.CheckResult{}, Approved: r.Approved, Overrides: append([]string{}, r.Overrides...), PromotedBy: r.PromotedBy,
 		Actor: r.Actor, Reason: r.Reason, Instance: r.Instance, Error: r.Error, CreatedAt: at(r.CreatedAt), StartedAt: at(r.StartedAt), FinishedAt: at(r.FinishedAt),
 	}
 	if v.Cut == nil {
 		v.Cut = at(r.Cut)
-	}
-	if r.State == watermark.RebuildRunning {
-		v.Ratio = daemon.RebuildRatio(watermark.RebuildProgress{Phase: r.Phase, Done: r.Done, Total: r.Total})
 	}
 	if len(r.Checks) > 0 && json.Unmarshal(r.Checks, &v.Checks) != nil {
 		v.Checks = []sink.CheckResult{} // what a later build checks is not for this one

@@ -31,6 +31,8 @@ func phase(name string) (before, share float64) {
 		return 0.80, 0.15
 	case "gate":
 		return 0.95, 0.05
+	case watermark.PhaseDone:
+		return 1, 0
 	}
 	return 0, 0
 }

@@ -305,6 +305,7 @@ func (s rebuilds) FinishRebuild(ctx context.Context, l watermark.Lease, id strin
 	c.that(!r.Approved || r.State == watermark.RebuildCandidate, "a %s rebuild cannot be approved by its end", r.State)
 	c.instant("cut", r.ActualCut)
 	c.that(r.Documents >= 0, "documents %d is negative", r.Documents)
+	c.that(r.Rows >= 0, "rows %d is negative", r.Rows)
 	found := c.array("checks", r.Checks)
 	if c.err != nil {
 		return c.err
@@ -336,6 +337,11 @@ func (s rebuilds) FinishRebuild(ctx context.Context, l watermark.Lease, id strin
 			id, string(r.State), r.Manifest.Key, r.Manifest.SHA256, r.ActualCut, r.Documents, found, r.Approved,
 			free(r.Error)); err != nil {
 			return err
+		}
+		if r.Manifest.Key != "" {
+			if _, err := q.exec(`UPDATE deltad_rebuild SET phase = $2, done = 0, total = 0, rows_read = $3 WHERE id = $1`, id, watermark.PhaseDone, r.Rows); err != nil {
+				return err
+			}
 		}
 		return releasePins(q, l.Pipeline, id)
 	})
