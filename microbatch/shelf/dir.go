@@ -13,12 +13,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/deltad/deltad/microbatch/slice"
+	"github.com/deltad/deltad/microbatch/spool"
 )
 
 // Times of a directory.
@@ -164,7 +164,7 @@ func (s *Scope) touch(live map[slice.ID]bool) {
 // store keeps a slice. Where that is not possible it is said once.
 func (s *Scope) store(at slice.ID, built *slice.Slice, set Settings) {
 	size, err := s.write(at, built)
-	if errors.Is(err, syscall.ENOSPC) {
+	if spool.IsFull(err) {
 		s.d.sweep(true) // for the next, and for whoever else needs the disk
 	}
 	s.d.mu.Lock()

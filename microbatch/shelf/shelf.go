@@ -23,7 +23,7 @@
 //     tell of them later.
 //  5. An idle run asks for nothing and writes nothing. A run without a slice at
 //     hand asks the bucket only for slices of a pane that was published, and
-//     lists them once in a tenure.
+//     lists them once in a tenure, and again where older partitions come to matter.
 //
 // The digests find damage. They do not stop somebody who may write to the
 // directory or below state/ of the output from putting a slice of his own

@@ -154,7 +154,7 @@ func (s *Spool) toFile(n int) error {
 // stay brings back to memory what has no room on the disk, and makes room for n
 // more bytes: err is why.
 func (s *Spool) stay(err error, n int) error {
-	if !isFull(err) {
+	if !IsFull(err) {
 		return err
 	}
 	s.disk = err
@@ -182,8 +182,9 @@ func (s *Spool) stay(err error, n int) error {
 	return nil
 }
 
-// isFull says whether an error is that of a disk that has no room.
-func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+// IsFull says whether an error is that of a disk that has no room, or none left
+// of a quota.
+func IsFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // OnFull says who makes room on a disk that is full, and says whether he could. It
 // must be called before the budget is used.
@@ -194,7 +195,7 @@ func (b *Budget) OnFull(makeRoom func() bool) { b.full.makeRoom = makeRoom }
 func (b *Budget) onDiskFull(do func() error) error {
 	for {
 		err := do()
-		if b == nil || !isFull(err) || !b.makeRoom() {
+		if b == nil || !IsFull(err) || !b.makeRoom() {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package spool
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math/rand/v2"
@@ -256,5 +257,20 @@ func TestUnlinked(t *testing.T) {
 	}
 	if err := d.Link(nil, filepath.Join(dir, "named")); err == nil {
 		t.Error("it has a name again")
+	}
+}
+
+// TestIsFull: a quota that is used up is a full disk, and a disk that is broken
+// is not.
+func TestIsFull(t *testing.T) {
+	for err, want := range map[error]bool{
+		syscall.ENOSPC: true, syscall.EDQUOT: true, syscall.EIO: false, syscall.EROFS: false, syscall.ENOENT: false,
+	} {
+		if wrapped := fmt.Errorf("write: %w", &fs.PathError{Op: "write", Path: "x", Err: err}); IsFull(wrapped) != want {
+			t.Errorf("%v: want %v", wrapped, want)
+		}
+	}
+	if IsFull(nil) {
+		t.Error("no error is a full disk")
 	}
 }
