@@ -102,10 +102,11 @@ func (e *emitter) all(sampler *Sampler, emit func(Documents) error) error {
 	for rest := r.order; len(rest) > 0; {
 		groups := rest[:min(foldBlock, len(rest))]
 		rest = rest[len(groups):]
-		for _, g := range groups {
-			if e.sample(sampler, g) {
-				e.proofs = append(e.proofs, g)
+		for i := sampler.pass(len(groups)); i < len(groups); i += sampler.pass(len(groups) - i) {
+			if e.sample(sampler, groups[i]) {
+				e.proofs = append(e.proofs, groups[i])
 			}
+			i++
 		}
 		if err := e.block(groups); err != nil {
 			return err

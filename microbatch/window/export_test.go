@@ -19,6 +19,9 @@ func (r *Rolling) Accumulators() map[string][][]byte {
 	return out
 }
 
+// Pass lets keys go by that the sampler wants for sure none of.
+func (s *Sampler) Pass(n int) int { return s.pass(n) }
+
 // LookUp sets how many keys are looked up in slices before nodes are made.
 func (r *Rolling) LookUp(n int) { r.lookups = n }
 

@@ -45,6 +45,29 @@ func keysOf(samples []window.Sample) (keys []string) {
 	return keys
 }
 
+// TestPassingKeysSamplesTheSame: keys that are let go by unseen are none that a
+// sampler would have taken, and most of many are.
+func TestPassingKeysSamplesTheSame(t *testing.T) {
+	cols := []combine.Column{sized{bytes: 20}}
+	for seed := range 40 {
+		n, parts := seed*seed*30, func(i int) bool { return seed%3 == 0 || i%(seed+1) > 0 }
+		s, passed := window.NewSampler(fmt.Sprint(seed)), 0
+		for i := 0; i < n; i++ {
+			by := s.Pass(min(n-i, 1+seed*7))
+			passed += by
+			if i += by; i < n {
+				s.Offer(fmt.Appendf(nil, "%08d", i), cols, uint32(i), parts(i))
+			}
+		}
+		if want := offer(fmt.Sprint(seed), n, 20, parts); !reflect.DeepEqual(s.Samples(), want) {
+			t.Errorf("seed %d, %d keys: got %v, want %v", seed, n, keysOf(s.Samples()), keysOf(want))
+		}
+		if n > 5000 && passed < n/2 {
+			t.Errorf("seed %d: %d of %d keys passed", seed, passed, n)
+		}
+	}
+}
+
 func TestASampleIsBoundedAndAFunctionOfTheSeed(t *testing.T) {
 	for _, n := range []int{0, 1, 7, 100, 100_000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
