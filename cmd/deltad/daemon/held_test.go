@@ -15,10 +15,9 @@ import (
 	"github.com/deltad/deltad/watermark"
 )
 
-// TestHeldIsSaidOnce: a pause is logged when it begins, when its reason
-// changes, and when it comes again, by the engine's own steps.
-func TestHeldIsSaidOnce(t *testing.T) {
-	t.Parallel()
+// logged is a process of one pipeline, p0, with what it logs.
+func logged(t *testing.T) (*replicas, *App, *observer.ObservedLogs) {
+	t.Helper()
 	core, logs := observer.New(zap.InfoLevel)
 	r := newReplicas(t)
 	a, err := Open(t.Context(), r.config, Options{Mem: r.stores, Only: "p0", Log: zap.New(core)})
@@ -26,6 +25,14 @@ func TestHeldIsSaidOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = a.Close() })
+	return r, a, logs
+}
+
+// TestHeldIsSaidOnce: a pause is logged when it begins, when its reason
+// changes, and when it comes again, by the engine's own steps.
+func TestHeldIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	_, a, logs := logged(t)
 	p := a.Pipes[0].Pipeline()
 	step := func(want microbatch.Outcome) {
 		t.Helper()
@@ -69,13 +76,7 @@ func TestHeldIsSaidOnce(t *testing.T) {
 // the time, and is one reason all the same.
 func TestWrongClockIsSaidOnce(t *testing.T) {
 	t.Parallel()
-	core, logs := observer.New(zap.InfoLevel)
-	r := newReplicas(t)
-	a, err := Open(t.Context(), r.config, Options{Mem: r.stores, Only: "p0", Log: zap.New(core)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = a.Close() })
+	r, a, logs := logged(t)
 	now := time.Date(2026, 11, 30, 3, 0, 30, 0, time.UTC)
 	if _, err := r.stores["in-p0"].Put(t.Context(), "2026/11/30/05/00/a.ndjson", strings.NewReader(`{"k":"x"}`), store.PutOptions{}); err != nil {
 		t.Fatal(err)
