@@ -32,7 +32,11 @@ type status struct {
 	PausedBy    string           `json:"paused_by,omitempty"`
 	PauseReason string           `json:"pause_reason,omitempty"`
 	Partitions  map[string]int64 `json:"partitions"`
-	Late        int64            `json:"late_objects"`
+	// Late are the objects that the state store has as late, and those of the
+	// source that wait for a publication to be entered there.
+	Late int64 `json:"late_objects"`
+	// SourceError says why the source could not be asked for these.
+	SourceError string `json:"source_error,omitempty"`
 	// Skipped are the objects that the live pane leaves out.
 	Skipped []sink.Passed `json:"skipped_objects"`
 	// OutputError says why CURRENT or the live pane could not be read: watermark,
@@ -48,6 +52,8 @@ type status struct {
 	Full *fullStatus `json:"full"`
 	// Config says which configuration replicas run.
 	Config configStatus `json:"config"`
+
+	stored string // the run whose pane the state store has
 }
 
 func (c *cli) statusCommand() *cobra.Command {
@@ -91,6 +97,15 @@ func statusOf(ctx context.Context, a *daemon.App, p *daemon.Pipe) (status, error
 	if err := s.stateOf(ctx, a, p); err != nil {
 		return s, err
 	}
+	if live != nil {
+		listing, stop := context.WithTimeout(ctx, outputTime)
+		defer stop()
+		if err := s.waitingOf(listing, p); err != nil && ctx.Err() != nil {
+			return s, err
+		} else if err != nil {
+			s.SourceError = err.Error()
+		}
+	}
 	return s, s.fullOf(ctx, a, p, live)
 }
 
@@ -122,6 +137,7 @@ func (s *status) stateOf(ctx context.Context, a *daemon.App, p *daemon.Pipe) err
 	if err != nil {
 		return err
 	}
+	s.stored = row.RunID
 	s.Paused, s.PausedBy, s.PauseReason = row.Paused, row.PausedBy, row.PauseReason
 	s.Config = configStatus{Here: p.Hash, Live: row.ConfigHash}
 	switch {
@@ -159,6 +175,13 @@ func (s *status) stateOf(ctx context.Context, a *daemon.App, p *daemon.Pipe) err
 		line := LineOfRun(runs[0])
 		s.LastRun = &line
 	}
+	return err
+}
+
+// waitingOf adds the late objects that nobody has told the state store of yet.
+func (s *status) waitingOf(ctx context.Context, p *daemon.Pipe) error {
+	late, err := p.Pipeline().LateWaiting(ctx, time.Now(), s.stored)
+	s.Late += int64(len(late))
 	return err
 }
 
@@ -219,6 +242,9 @@ func (c *cli) standing(s status) {
 	fmt.Fprintf(c.out, "  partitions: %d covered, %d skipped then covered, %d never covered, %d late; %d late objects\n",
 		s.Partitions[partition.Covered.String()], s.Partitions[partition.SkippedThenCovered.String()],
 		s.Partitions[partition.NeverCovered.String()], s.Partitions[partition.Late.String()], s.Late)
+	if s.SourceError != "" {
+		fmt.Fprintf(c.out, "  the source cannot be asked for more late objects: %s\n", s.SourceError)
+	}
 	if n := len(s.Skipped); n > 0 {
 		fmt.Fprintf(c.out, "  %d objects skipped, %s among them: %s\n", n, s.Skipped[0].Key, s.Skipped[0].Reason)
 	}

@@ -222,3 +222,46 @@ func TestStatusWithoutOutput(t *testing.T) {
 	wantIn(t, text, "p: watermark 2026-11-30T03:10:00Z (data ", " as the state store has it: the output cannot be read\n", "deltad: pipeline p: ", "CURRENT")
 	wantIn(t, do(1, "status", "-o", "json"), `"watermark":"2026-11-30T03:10:00Z"`, `"output_error":"`)
 }
+
+// TestStatusCountsLateObjectsAtOnce, with and without a step that has seen them,
+// and once; what the source does not say now is said to be missing.
+func TestStatusCountsLateObjectsAtOnce(t *testing.T) {
+	t.Parallel()
+	dir, config, do := nightly(t)
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(config, []byte(strings.Replace(string(text), "    full: {}\n", "", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	put := func(key string) {
+		t.Helper()
+		file := filepath.Join(dir, "in/2026/11/30", filepath.FromSlash(key))
+		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(`{"id": 9}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantIn(t, do(0, "status"), "; 0 late objects\n")
+	put("02/50/late.ndjson")
+	wantIn(t, do(0, "status"), "; 1 late objects\n")
+	wantIn(t, do(0, "run", "--once", "--now", "2026-11-30T03:10:40Z"), "1 came late, 2026/11/30/02/50/late.ndjson among them")
+	wantIn(t, do(0, "status", "-o", "json"), `"late_objects":1,`)
+	put("03/11/a.ndjson")
+	wantIn(t, do(0, "status", "-o", "json"), `"late_objects":1,`)
+	do(0, "run", "--once", "--now", "2026-11-30T03:11:30Z")
+	wantIn(t, do(0, "status", "-o", "json"), `"late_objects":1,`, `"late":1`)
+
+	put("02/51/late.ndjson")
+	if err := os.Rename(filepath.Join(dir, "in"), filepath.Join(dir, "away")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "in"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantIn(t, do(0, "status", "-o", "json"), `"late_objects":1,"source_error":"`)
+	wantIn(t, do(0, "status"), "  the source cannot be asked for more late objects: ")
+}
