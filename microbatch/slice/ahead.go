@@ -39,7 +39,7 @@ type ahead struct {
 	//     is too large or empty. Only more goes forward, as far as there is room,
 	//     and only rewind goes back;
 	//   - held is the sum of what all fetched hold of the budget, from more, which
-	//     takes it, until done, and no more than aheadBytes;
+	//     takes it, until done or keep, and no more than aheadBytes;
 	//   - calls are the fetches that run, each of an object that was opened.
 	mu struct {
 		sync.Mutex
@@ -65,6 +65,7 @@ type fetched struct {
 	paths map[string]string
 	reuse *Reuse
 	held  int64         // of the budget
+	kept  bool          // it was read and waits to be opened again
 	ready chan struct{} // closed when bytes and err are set; nil: it is not fetched ahead
 	bytes []byte
 	err   error
@@ -182,20 +183,36 @@ func (a *ahead) close(i int) {
 
 var errClosed = errors.New("the object was closed")
 
-// keep lets go of an object's place among those fetched ahead, but not of what
-// was read: it is there if the object is opened again.
+// keep lets go of an object that is to be opened again. What was read of it stays
+// where there is room for it in the budget, of which it has its size until it is
+// closed; else it is closed and read again.
 func (a *ahead) keep(i int) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.done(a.mu.opened[i])
+	f := a.mu.opened[i]
+	a.mu.Unlock()
+	if f.ready != nil {
+		<-f.ready
+	}
+	a.mu.Lock()
+	a.done(f)
+	if n := int64(cap(f.bytes)); a.budget.Take(n) {
+		f.held, f.kept = n, true
+	}
+	kept := f.kept
 	a.more()
+	a.mu.Unlock()
+	if !kept {
+		a.close(i)
+	}
 }
 
 // done gives the object's bytes back to the budget; the caller holds mu.
 func (a *ahead) done(f *fetched) {
 	a.budget.Give(f.held)
-	a.mu.held -= f.held
-	f.held = 0
+	if !f.kept {
+		a.mu.held -= f.held
+	}
+	f.held, f.kept = 0, false
 }
 
 // at opens an object; the caller holds mu.
@@ -219,12 +236,13 @@ func (a *ahead) more() {
 		if size == 0 || size > most || a.mu.opened[a.mu.next] != nil || a.mu.seen[a.mu.next] {
 			continue
 		}
-		if a.mu.held+size > aheadBytes || !a.budget.Take(size) {
+		room := roomOf(size)
+		if a.mu.held+room > aheadBytes || !a.budget.Take(room) {
 			return
 		}
 		f := a.at(a.mu.next)
-		f.held, f.ready = size, make(chan struct{})
-		a.mu.held += size
+		f.held, f.ready = room, make(chan struct{})
+		a.mu.held += room
 		a.mu.calls++
 		a.all.Go(func() { a.fetch(f) })
 	}

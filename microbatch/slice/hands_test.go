@@ -134,7 +134,7 @@ func TestPartitionsAreFetchedAhead(t *testing.T) {
 		inputs = append(inputs, Input{Start: start, Objects: []partition.Object{{Key: key, ETag: key, Size: size, Partition: start}}})
 	}
 	s := x.slicer(t, scan.NDJSON, scan.Fail)
-	s.Limits.Ahead = scan.NewAhead((partitions - 1) * size)
+	s.Limits.Ahead = scan.NewAhead((partitions - 1) * roomOf(size))
 	types := []column.Type{column.Of(column.String), column.Of(column.Int64), column.Of(column.String)}
 	var all sync.WaitGroup
 	all.Add(partitions)

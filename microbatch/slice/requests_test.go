@@ -138,7 +138,7 @@ func TestObjectsAreFetchedAhead(t *testing.T) {
 	if err != nil || st.gets.Load() != 12 {
 		t.Fatalf("%d requests, %v", st.gets.Load(), err)
 	}
-	s.TableBytes = 4 * in.Objects[0].Size // room for one object ahead
+	s.TableBytes = 4 * roomOf(in.Objects[0].Size) // room for one object ahead
 	got, err := s.Build(t.Context(), in, want.Built)
 	if err != nil || st.gets.Load() != 24 || !bytes.Equal(runOf(t, got), runOf(t, want)) {
 		t.Fatalf("%d requests, %v", st.gets.Load(), err)

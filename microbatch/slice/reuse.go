@@ -78,14 +78,22 @@ func (r *Reuse) give(t *tools) {
 	}
 }
 
-// takeFile returns memory of at least n bytes, and not much more, to read an
-// object into; its length is 0.
-func (r *Reuse) takeFile(n int64) []byte {
+// roomOf is how much memory an object of n bytes is read into.
+func roomOf(n int64) int64 {
 	step := int64(64 << 10) // objects of a kind differ by less
+	if n <= step {
+		step = 4 << 10 // there may be very many
+	}
 	for step*16 < n {
 		step *= 2
 	}
-	n = (n + step - 1) / step * step
+	return (n + step - 1) / step * step
+}
+
+// takeFile returns memory of at least n bytes, and not much more, to read an
+// object into; its length is 0.
+func (r *Reuse) takeFile(n int64) []byte {
+	n = roomOf(n)
 	if r == nil {
 		return make([]byte, 0, n)
 	}

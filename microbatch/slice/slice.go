@@ -318,8 +318,11 @@ func (s *Builder) buildObserved(ctx context.Context, in Input, hint []column.Typ
 		held += o.Size
 		seen[i].Object, kept[i] = o, held <= mostHeld
 	}
-	err := s.each(h, src, nil, func(_ *walk, i int, f *fetched, _ *scan.Scratch) error {
-		types, err := scan.Observe(ctx, f, s.request(f.paths, nil))
+	t := s.Reuse.take()
+	err := s.each(h, src, &t.scratch, func(_ *walk, i int, f *fetched, scratch *scan.Scratch) error {
+		req := s.request(f.paths, nil)
+		req.Scratch = scratch
+		types, err := scan.Observe(ctx, f, req)
 		if err != nil {
 			return unreadable(in.Objects[i], err)
 		}
@@ -331,6 +334,7 @@ func (s *Builder) buildObserved(ctx context.Context, in Input, hint []column.Typ
 		}
 		return nil
 	})
+	s.Reuse.give(t)
 	if err != nil {
 		return nil, err
 	}
