@@ -185,10 +185,10 @@ func (c *cli) runsCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				lines := make([]RunLine, len(runs))
+				lines := make([]runLine, len(runs))
 				rows := make([][]string, len(runs))
 				for i, r := range runs {
-					lines[i] = LineOfRun(r)
+					lines[i] = lineOfRun(r)
 					rows[i] = []string{r.ID, r.Reason, string(r.Status), when(r.Watermark), strconv.FormatInt(r.Documents, 10), when(r.PlannedAt), r.Error}
 				}
 				return c.print(lines, func() error {
@@ -201,8 +201,8 @@ func (c *cli) runsCommand() *cobra.Command {
 	return cmd
 }
 
-// RunLine is a run of the journal as commands print it.
-type RunLine struct {
+// runLine is a run of the journal as commands print it.
+type runLine struct {
 	RunID             string  `json:"run_id"`
 	Reason            string  `json:"reason"`
 	Status            string  `json:"status"`
@@ -220,9 +220,9 @@ type RunLine struct {
 	Error             string  `json:"error,omitempty"`
 }
 
-// LineOfRun is a run of the journal as commands print it.
-func LineOfRun(r watermark.Run) RunLine {
-	return RunLine{
+// lineOfRun is a run of the journal as commands print it.
+func lineOfRun(r watermark.Run) runLine {
+	return runLine{
 		RunID: r.ID, Reason: r.Reason, Status: string(r.Status), Watermark: whenOrNull(r.Watermark),
 		PreviousWatermark: whenOrNull(r.PreviousWatermark), CoverageFrom: whenOrNull(r.CoverageFrom), Epoch: r.Epoch,
 		Instance: r.Instance, Version: r.CurrentVersion, Documents: r.Documents, Late: r.Late, Manifest: r.Manifest.Key,
@@ -249,10 +249,10 @@ func (c *cli) partitionsCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				out := make([]PartitionLine, len(lines))
+				out := make([]partitionLine, len(lines))
 				rows := make([][]string, len(lines))
 				for i, l := range lines {
-					out[i] = PartitionLine{when(l.Partition), l.State, l.Objects, l.Fingerprint, l.RunID, l.Note}
+					out[i] = partitionLine{when(l.Partition), l.State, l.Objects, l.Fingerprint, l.RunID, l.Note}
 					rows[i] = []string{when(l.Partition), l.State, strconv.Itoa(l.Objects), l.RunID, l.Note}
 				}
 				return c.print(out, func() error { return c.table([]string{"PARTITION", "STATE", "OBJECTS", "RUN", "NOTE"}, rows) })
@@ -266,8 +266,8 @@ func (c *cli) partitionsCommand() *cobra.Command {
 	return cmd
 }
 
-// PartitionLine is a line of the ledger as commands print it.
-type PartitionLine struct {
+// partitionLine is a line of the ledger as commands print it.
+type partitionLine struct {
 	Partition   string `json:"partition"`
 	State       string `json:"state"`
 	Objects     int    `json:"objects"`

@@ -47,7 +47,7 @@ type status struct {
 	// Prefixes are those of the configuration, as the live pane read them.
 	Prefixes []prefixStatus `json:"prefixes"`
 	// LastRun is the newest of the journal; runs that found nothing are not in it.
-	LastRun *RunLine `json:"last_run"`
+	LastRun *runLine `json:"last_run"`
 	// Full is where the full index stands; null where there is none.
 	Full *fullStatus `json:"full"`
 	// Config says which configuration replicas run.
@@ -172,7 +172,7 @@ func (s *status) stateOf(ctx context.Context, a *daemon.App, p *daemon.Pipe) err
 	}
 	runs, err := a.State.Runs(ctx, s.Pipeline, 1, "")
 	if err == nil && len(runs) > 0 {
-		line := LineOfRun(runs[0])
+		line := lineOfRun(runs[0])
 		s.LastRun = &line
 	}
 	return err
