@@ -27,8 +27,8 @@ type decoder struct {
 	err      error
 }
 
-// decode starts to read a row of a table. pipeline may be empty if a column
-// tells it; the column pipelineColumn names is used then.
+// decode starts to read a row of a table. pipeline is empty where a column tells
+// it: the caller sets it once that is read.
 func decode(r Row, table, pipeline string) *decoder {
 	return &decoder{row: r, table: table, pipeline: pipeline}
 }
