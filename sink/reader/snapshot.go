@@ -58,7 +58,7 @@ func (s *Snapshot) compatible() error {
 func (s *Snapshot) Fields() []column.Field { return s.delta.fields }
 
 // Get returns the document of a key, given as one text per key column in the forms of sink/parquet. found is false if there is none. A
-// text that is no value of its column is an error.
+// text that is no value of its column is ErrKey.
 func (s *Snapshot) Get(ctx context.Context, key ...string) (doc Document, found bool, err error) {
 	f, err := s.Find(ctx, key...)
 	return f.Document, f.Found, err
@@ -88,7 +88,7 @@ type Found struct {
 func (s *Snapshot) Find(ctx context.Context, key ...string) (Found, error) {
 	probe, err := keyRow(s.delta.keyFields, key)
 	if err != nil {
-		return Found{}, fmt.Errorf("get %q: %w", key, err)
+		return Found{}, fmt.Errorf("%w: %q: %w", ErrKey, key, err)
 	}
 	said, doc, file, err := s.delta.find(ctx, probe)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -64,8 +65,11 @@ func (s *Server) routes() http.Handler {
 func (s *Server) methods(m map[string]handler) http.Handler {
 	var allowed []string
 	for method := range m {
-		allowed = append(allowed, method)
+		if allowed = append(allowed, method); method == http.MethodGet {
+			allowed = append(allowed, http.MethodHead)
+		}
 	}
+	slices.Sort(allowed)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		method := r.Method
 		if method == http.MethodHead {
@@ -226,7 +230,7 @@ func (s *Server) watermark(w http.ResponseWriter, r *http.Request, p *daemon.Pip
 	}
 	tag := etag(row.Version)
 	w.Header().Set("ETag", tag)
-	if r.Header.Get("If-None-Match") == tag {
+	if known(r, tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
@@ -275,6 +279,19 @@ func (s *Server) intent(w http.ResponseWriter, r *http.Request, p *daemon.Pipe) 
 		return err
 	}
 	return answer(w, http.StatusOK, intentOf(in))
+}
+
+// known says that the caller has what a tag stands for: If-None-Match may name
+// several, weak ones too, or *.
+func known(r *http.Request, tag string) bool {
+	for _, line := range r.Header.Values("If-None-Match") {
+		for have := range strings.SplitSeq(line, ",") {
+			if have = strings.TrimPrefix(strings.TrimSpace(have), "W/"); have == tag || have == "*" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // etag is a version of a pipeline's row as an ETag.

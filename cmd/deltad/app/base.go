@@ -16,9 +16,8 @@ import (
 )
 
 func (c *cli) baseCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "base", Short: "generations of the full index: look at them, promote one, go back, keep one"}
-	cmd.AddCommand(c.baseListCommand(), c.basePromoteCommand(), c.baseRollbackCommand(), c.basePinCommand(), c.baseUnpinCommand())
-	return cmd
+	return group("base", "generations of the full index: look at them, promote one, go back, keep one",
+		c.baseListCommand(), c.basePromoteCommand(), c.baseRollbackCommand(), c.basePinCommand(), c.baseUnpinCommand())
 }
 
 // baseLine is a generation as base list prints it.

@@ -237,6 +237,10 @@ func TestControlUsage(t *testing.T) {
 		{"no time", 2, "--to", []string{"watermark", "reset", "--to", "yesterday"}},
 		{"no partition starts then", 2, "--to", []string{"watermark", "reset", "--to", "2026-11-30T10:00:30Z"}},
 		{"nothing published", 1, "published nothing", []string{"watermark", "reset", "--to", "2026-11-30T10:00:00Z", "--dry-run"}},
+		{"a misspelt command of base", 2, `unknown command "promot" for "deltad base"; there are list, pin, promote, rollback, unpin`, []string{"base", "promot"}},
+		{"a misspelt command of watermark", 2, `unknown command "rest"`, []string{"watermark", "rest", "--pipeline", "ads"}},
+		{"a misspelt command of object", 2, `unknown command "skp"`, []string{"object", "skp", "a"}},
+		{"no command of base", 2, "name one of the commands list, pin", []string{"base"}},
 		{"an argument too many", 2, "", []string{"resume", "now"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

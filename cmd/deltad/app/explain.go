@@ -30,7 +30,7 @@ first, and says which records made each field. A key of several columns is given
 					line.draw(fmt.Sprintf("read %d of %d objects", done, total))
 				}}, args...)
 				if err != nil {
-					return err
+					return misnamed(err)
 				}
 				line.draw("")
 				return c.print(e, func() error { return c.explainText(e) })

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -307,7 +308,7 @@ func (c *cli) getCommand() *cobra.Command {
 				found, err := snapshot.Find(cmd.Context(), args...)
 				switch {
 				case err != nil:
-					return err
+					return misnamed(err)
 				case found.Layer == reader.Tombstone:
 					return fmt.Errorf("there is no document with key %q: the delta has a tombstone for it; `deltad explain` says why", args)
 				case !found.Found:
@@ -332,6 +333,14 @@ func (c *cli) getCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&origin, "origin", false, "say where the document is: in the delta or the base, in which file")
 	return cmd
+}
+
+// misnamed makes an error of what was given for a key one of usage.
+func misnamed(err error) error {
+	if errors.Is(err, reader.ErrKey) {
+		return usage(err)
+	}
+	return err
 }
 
 // originLine is a document and where it came from.

@@ -179,6 +179,25 @@ func (c *cli) root() *cobra.Command {
 	return root
 }
 
+// group is a command that is nothing without one of others: what is misspelt or
+// left out is a wrong command line, and not a wish for help that ends with 0.
+func group(name, short string, others ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: name + " COMMAND", Short: short, DisableFlagsInUseLine: true}
+	cmd.AddCommand(others...)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var names []string
+		for _, o := range cmd.Commands() {
+			names = append(names, o.Name())
+		}
+		list := strings.Join(names, ", ")
+		if len(args) == 0 {
+			return usage(fmt.Errorf("%s: name one of the commands %s", cmd.CommandPath(), list))
+		}
+		return usage(fmt.Errorf("unknown command %q for %q; there are %s", args[0], cmd.CommandPath(), list))
+	}
+	return cmd
+}
+
 // load reads the configuration; whatever is wrong with it is a usage error.
 func (c *cli) load() (*configs.Config, error) {
 	cfg, err := configs.LoadValid(c.config, os.LookupEnv, c.fnNames())

@@ -13,9 +13,7 @@ import (
 
 // objectCommand is what a person does about one object that cannot be read.
 func (c *cli) objectCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "object", Short: "leave an object out by hand, or take it in again"}
-	cmd.AddCommand(c.skipCommand(true), c.skipCommand(false))
-	return cmd
+	return group("object", "leave an object out by hand, or take it in again", c.skipCommand(true), c.skipCommand(false))
 }
 
 // skippedLine is what object skip and unskip print.

@@ -86,3 +86,15 @@ func TestLimitIsUsage(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsNoKeyIsUsage, and a key that is not there is none.
+func TestWhatIsNoKeyIsUsage(t *testing.T) {
+	config := published(t)
+	for command, want := range map[string]int{"get a b": 2, "explain a b": 2, "get": 2, "explain": 2, "get b": 1, "get a": 0, "explain b": 0} {
+		var out, errs bytes.Buffer
+		code := app.Run(t.Context(), app.Options{Args: append(strings.Fields(command), "-c", config), Stdout: &out, Stderr: &errs})
+		if code != want || want > 0 && out.Len() > 0 || code == 2 && strings.Contains(command, " ") && !strings.Contains(errs.String(), "2 key values, want 1") {
+			t.Errorf("%s: exit %d, want %d: %s%s", command, code, want, out.String(), errs.String())
+		}
+	}
+}

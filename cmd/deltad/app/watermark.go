@@ -15,9 +15,7 @@ import (
 )
 
 func (c *cli) watermarkCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "watermark", Short: "look at progress, or move it"}
-	cmd.AddCommand(c.watermarkShowCommand(), c.watermarkResetCommand())
-	return cmd
+	return group("watermark", "look at progress, or move it", c.watermarkShowCommand(), c.watermarkResetCommand())
 }
 
 // watermarkLine is what watermark show prints. Version is that of the state
