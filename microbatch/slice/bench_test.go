@@ -44,13 +44,19 @@ const (
 // by Zipf's law, a minute of time.
 func adEvents(tb testing.TB, codec compress.Codec) *texts {
 	tb.Helper()
+	return adObjects(tb, codec, benchObjects, benchRows)
+}
+
+// adObjects are so many objects of so many rows each.
+func adObjects(tb testing.TB, codec compress.Codec, objects, each int) *texts {
+	tb.Helper()
 	rnd := rand.New(rand.NewPCG(1, 2))
 	names := []string{"active", "paused", "deleted", "limited", "ended", "draft"}
 	at := sliceStart.UnixMicro()
 	x := &texts{bodies: map[string]string{}}
 	harmonic := math.Log(200_000) + 0.577
-	for o := range benchObjects {
-		rows := make([]adEvent, benchRows)
+	for o := range objects {
+		rows := make([]adEvent, each)
 		for i := range rows {
 			// The inverse of Zipf's law with exponent 1 over 200,000 keys.
 			id := int64(math.Exp(rnd.Float64()*harmonic-0.577) * 1.0)
@@ -158,6 +164,40 @@ func BenchmarkBuild(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(cpu()-before)/float64(b.N)/(benchObjects*benchRows), "cpu-ns/row")
+		})
+	}
+}
+
+// BenchmarkBuildSmall builds the slice of a partition of one object of few rows,
+// of which a long window has many: what is the same for every slice weighs.
+func BenchmarkBuildSmall(b *testing.B) {
+	const rows, together = 1000, 20
+	fields := adFields()
+	for _, c := range []struct {
+		name   string
+		fields []index.FieldSpec
+	}{{"all", fields}, {"sums", fields[:4]}} {
+		b.Run(c.name, func(b *testing.B) {
+			x := adObjects(b, &parquet.Zstd, 1, rows)
+			s := adBuilder(b, x, "item_id", c.fields)
+			first, err := s.Build(b.Context(), x.input(), nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			least := time.Duration(math.MaxInt64)
+			for b.Loop() {
+				before := cpu()
+				for range together {
+					slice, err := s.Build(b.Context(), x.input(), first.Built)
+					if err != nil {
+						b.Fatal(err)
+					}
+					slice.Run.Close()
+				}
+				least = min(least, cpu()-before)
+			}
+			b.ReportMetric(float64(least.Microseconds())/together, "least-cpu-us/slice")
 		})
 	}
 }

@@ -40,8 +40,14 @@ func (s *Builder) newGatherer(bound *index.Bound, start time.Time) (*gatherer, e
 	b := &gatherer{slicer: s, tools: s.Reuse.take(), shape: bound.Shape()}
 	b.table = b.tools.tableFor(bound, s.TableBytes)
 	var err error
-	b.lifter, err = bound.NewLifter(b.table, start)
-	return b, err
+	if b.lifter, err = bound.NewLifter(b.table, start); err != nil {
+		return nil, err
+	}
+	if last := b.tools.lifter; last != nil {
+		b.lifter.Inherit(last)
+	}
+	b.tools.lifter = b.lifter
+	return b, nil
 }
 
 // add lifts a batch; first is the number of its first row within the object.
@@ -126,7 +132,7 @@ func (b *gatherer) finish() (run *spool.Data, err error) {
 func (b *gatherer) drop() {
 	if b.tools != nil {
 		if !b.done {
-			b.tools.table = nil // columns are undefined after an error
+			b.tools.table, b.tools.lifter = nil, nil // columns are undefined after an error
 		}
 		b.slicer.Reuse.give(b.tools)
 		b.tools, b.table, b.lifter = nil, nil, nil

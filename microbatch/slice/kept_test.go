@@ -13,34 +13,16 @@ import (
 	"github.com/deltad/deltad/partition"
 )
 
-// into is a blob that is read into memory of the caller's, as a store's are. It
-// counts, and notes what of the budget is taken when it is read.
+// into is a blob that is read into memory of the caller's, as a store's are, and
+// counts.
 type into struct {
 	textBlob
-	reads  *atomic.Int64
-	budget *scan.Ahead
-	most   *atomic.Int64
+	reads *atomic.Int64
 }
 
 func (b into) ReadInto(_ context.Context, buf []byte) ([]byte, error) {
 	b.reads.Add(1)
-	for taken := b.budget.Most() - left(b.budget); ; {
-		if was := b.most.Load(); was >= taken || b.most.CompareAndSwap(was, taken) {
-			break
-		}
-	}
 	return append(buf, b.x.bodies[b.key]...), nil
-}
-
-// left is how many bytes a budget has left.
-func left(a *scan.Ahead) (n int64) {
-	for step := a.Most(); step > 0; step /= 2 {
-		for a.Take(step) {
-			n += step
-		}
-	}
-	a.Give(n)
-	return n
 }
 
 // TestWhatIsKeptForTheSecondPassIsInTheBudget: objects of which the first pass
@@ -72,9 +54,9 @@ func TestWhatIsKeptForTheSecondPassIsInTheBudget(t *testing.T) {
 				s := x.slicer(t, scan.NDJSON, scan.Fail)
 				s.Reuse = &Reuse{}
 				s.Limits.Ahead = scan.NewAhead(c.budget)
-				var reads, most atomic.Int64
+				var reads atomic.Int64
 				s.Open = func(o partition.Object) (scan.Blob, map[string]string) {
-					return into{textBlob{x, o.Key}, &reads, s.Limits.Ahead, &most}, nil
+					return into{textBlob{x, o.Key}, &reads}, nil
 				}
 				got, err := s.buildObserved(t.Context(), x.input(), nil, hired(1+hands))
 				if err != nil || string(runOf(t, got)) != string(runOf(t, want)) {
@@ -83,11 +65,8 @@ func TestWhatIsKeptForTheSecondPassIsInTheBudget(t *testing.T) {
 				if r := reads.Load(); r < c.least || r > c.most {
 					t.Errorf("%d reads, want %d to %d", r, c.least, c.most)
 				}
-				if l := left(s.Limits.Ahead); l != c.budget {
-					t.Errorf("%d of %d bytes were given back", l, c.budget)
-				}
-				if c.least == n && most.Load() == 0 {
-					t.Error("nothing was ever taken of the budget")
+				if !s.Limits.Ahead.Take(c.budget) {
+					t.Error("not all bytes were given back")
 				}
 			})
 		}
@@ -105,9 +84,9 @@ func TestManySmallObjectsStayWithinTheBudget(t *testing.T) {
 	s := x.slicer(t, scan.NDJSON, scan.Fail)
 	s.Reuse = &Reuse{}
 	s.Limits.Ahead = scan.NewAhead(1 << 20)
-	var reads, most atomic.Int64
+	var reads atomic.Int64
 	s.Open = func(o partition.Object) (scan.Blob, map[string]string) {
-		return into{textBlob{x, o.Key}, &reads, s.Limits.Ahead, &most}, nil
+		return into{textBlob{x, o.Key}, &reads}, nil
 	}
 	in := x.input()
 	a := s.ahead(t.Context(), in.Objects)
@@ -139,9 +118,9 @@ func TestTheFirstPassUsesMemoryAgain(t *testing.T) {
 	s := x.slicer(t, scan.NDJSON, scan.Fail)
 	s.Reuse = &Reuse{}
 	s.Limits.Ahead = scan.NewAhead(1 << 20)
-	var reads, most atomic.Int64
+	var reads atomic.Int64
 	s.Open = func(o partition.Object) (scan.Blob, map[string]string) {
-		return into{textBlob{x, o.Key}, &reads, s.Limits.Ahead, &most}, nil
+		return into{textBlob{x, o.Key}, &reads}, nil
 	}
 	const rounds = 20
 	var before, after runtime.MemStats

@@ -44,7 +44,8 @@ type tools struct {
 	scratch scan.Scratch
 	typeID  string // of the table
 	table   *table.Table
-	since   int // the cycle in which they were given back
+	lifter  *index.Lifter // the last, of which the next inherits
+	since   int           // the cycle in which they were given back
 }
 
 // take returns tools, those given back last; a nil Reuse has only new ones.
