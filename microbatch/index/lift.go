@@ -208,6 +208,14 @@ func (b *Bound) NewLifter(t *table.Table, start time.Time) (*Lifter, error) {
 	return l, nil
 }
 
+// Inherit takes over the memory that another lifter has worked with, of any
+// program. That one must not be used again.
+func (l *Lifter) Inherit(from *Lifter) {
+	l.all, l.some, l.alive, l.sub = from.all, from.some, from.alive, from.sub
+	l.dead, l.groups = from.dead, from.groups
+	l.order = from.order
+}
+
 // arguments finds the columns of a fn's arguments: for a collect the by column,
 // the verdicts if it deletes, then for each sub-field its filter if it has one
 // and its own columns.
