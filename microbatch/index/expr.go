@@ -45,11 +45,17 @@ func parseExpression(source string) (*expression, error) {
 	}
 	c := &pathCollector{declared: map[string]bool{}, inner: map[ast.Node]bool{}}
 	ast.Walk(&tree.Node, c)
+	if c.local {
+		return nil, fmt.Errorf("parse expression %q: the time zone of the machine is not a function of the record", source)
+	}
 	e := &expression{source: source, tree: tree.Node}
 	for _, p := range c.paths {
 		root, _, _ := strings.Cut(p, ".")
 		if c.declared[root] {
 			continue
+		}
+		if root == "$env" {
+			return nil, fmt.Errorf("parse expression %q: $env is not a column; name columns themselves", source)
 		}
 		if slices.Contains(impure, root) {
 			return nil, fmt.Errorf("parse expression %q: %s is not a function of the record", source, root)
@@ -77,9 +83,11 @@ type pathCollector struct {
 	declared map[string]bool
 	inner    map[ast.Node]bool
 	paths    []string
+	local    bool // it takes the machine's time zone
 }
 
 func (c *pathCollector) Visit(node *ast.Node) {
+	c.local = c.local || localNode(*node)
 	switch n := (*node).(type) {
 	case *ast.VariableDeclaratorNode:
 		c.declared[n.Name] = true

@@ -219,7 +219,8 @@ func (e *expression) compile(operands []column.Type) (*vm.Program, column.Type, 
 		}
 		at[parts[len(parts)-1]] = exprType(operands[i])
 	}
-	options := append(checked(), expr.Env(env), expr.Timezone("UTC"), expr.Patch(nullEquality{}))
+	options := append(checked(), expr.Env(env), expr.Patch(nullEquality{}))
+	options = append(options, dates()...)
 	for _, name := range impure {
 		options = append(options, expr.DisableBuiltin(name))
 	}
