@@ -30,8 +30,8 @@ func BenchmarkIDs(b *testing.B) {
 			}
 			out := make([]uint32, rows)
 			for b.Loop() {
-				for _, list := range lists {
-					s.IDs(list, out)
+				for k := range lists {
+					s.IDs(lists[k], out)
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*blocks*rows), "ns/key")
