@@ -425,7 +425,7 @@ func TestB23NanosecondsAndFarYears(t *testing.T) {
 		b := newBench(t, benchOptions{spec: spec, change: asFormat(scan.Parquet)})
 		putRows(b, minuteKey("03:00", "a.parquet"), int96Row{"x", int96At(9999, 12, 31, day-100), 1})
 		r := b.step("03:00", microbatch.Failed)
-		if !strings.Contains(r.Err.Error(), "column last: timestamp 9999-12-31T23:59:59.9999999Z") {
+		if !strings.Contains(r.Err.Error(), "a.parquet: row group 0: row 1: index.fields.last: column ts: timestamp 9999-12-31T23:59:59.9999999Z has nanoseconds") {
 			t.Errorf("error %v", r.Err)
 		}
 	})
