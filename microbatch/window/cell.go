@@ -178,6 +178,7 @@ func (c *cell) drop(groups []uint32, slot int64, a combine.Accs, oldest bool, le
 	next := &c.next
 	next.reset()
 	for i, g := range groups {
+		c.ladder.near(i, groups)
 		whole, changed := c.ladder.drop(g, slot, a.At(i), oldest)
 		switch {
 		case !whole:

@@ -15,20 +15,28 @@ import (
 // nothing is folded anew. Random values make a ladder of about ln n rungs of n
 // partitions. It is the queue that finds the minimum of a sliding window.
 //
-// No more than rungs are kept of a key; what did not fit is worse than the last
+// Most keys have few partitions and need no more than rungs. Longer ladders move
+// to where longRungs have room: of values of chance in all partitions of an hour
+// or of a day these are as good as always enough, and to fold a key anew takes as
+// long as to roll hundreds of others. What did not fit is worse than the last
 // that did, and where the ladder is used up the key is folded anew.
 type ladder struct {
 	order   order
-	chunks  [][]rung // of chunkGroups groups, rungs each
-	n       []uint8  // by group
-	cut     []bool   // by group: something that did not fit is left, worse than the last rung
-	arena   []byte   // accumulators that no rung has room for
+	chunks  [][]rung           // of chunkGroups groups, rungs each
+	n       []uint8            // by group
+	long    []*[longRungs]rung // all rungs of groups that have more than rungs
+	idle    []int64            // places in long that no group has
+	cut     []bool             // by group: something that did not fit is left, worse than the last rung
+	arena   []byte             // accumulators that no rung has room for
 	dead    int
 	room    [short]byte // scratch: a short accumulator
 	touched uint64      // of no meaning: what is read must be used
 }
 
-const rungs = 4
+const (
+	rungs     = 4
+	longRungs = 8
+)
 
 // Rungs grow by chunks, so that they never move.
 const (
@@ -109,18 +117,69 @@ func (l *ladder) grow(n int) {
 }
 
 func (l *ladder) bytes() int64 {
-	return int64(24*rungs*len(l.chunks)<<chunkBits + 24*cap(l.chunks) + cap(l.n) + cap(l.cut) + cap(l.arena))
+	long := (24*longRungs+8)*len(l.long) + 8*cap(l.idle)
+	return int64(24*rungs*len(l.chunks)<<chunkBits + 24*cap(l.chunks) + cap(l.n) + cap(l.cut) + cap(l.arena) + long)
 }
 
-// of returns the rungs of g, with room for all that it may have.
+// of returns the rungs of g.
 func (l *ladder) of(g uint32) []rung {
+	n := int(l.n[g])
 	from := rungs * int(g%chunkGroups)
-	return l.chunks[g>>chunkBits][from : from+int(l.n[g]) : from+rungs]
+	if n > rungs {
+		return l.long[l.chunks[g>>chunkBits][from].slot][:n]
+	}
+	return l.chunks[g>>chunkBits][from : from+n]
 }
 
-// touch reads the first rung of g, if only to have it at hand.
+// widen moves the rungs of g to where there is room for more. The first rung
+// then tells where that is.
+func (l *ladder) widen(g uint32) {
+	from, at := l.of(g), int64(len(l.long))
+	if n := len(l.idle); n > 0 {
+		at, l.idle = l.idle[n-1], l.idle[:n-1]
+	} else {
+		l.long = append(l.long, new([longRungs]rung))
+	}
+	copy(l.long[at][:], from)
+	from[0].slot = at
+}
+
+// narrow moves the rungs of g, of which no more than rungs are left, back from
+// there.
+func (l *ladder) narrow(g uint32) {
+	from := rungs * int(g%chunkGroups)
+	to := l.chunks[g>>chunkBits][from : from+rungs]
+	at := to[0].slot
+	copy(to, l.long[at][:])
+	l.idle = append(l.idle, at)
+}
+
+// touch reads the first rung of g and the last of many, if only to have them at
+// hand.
 func (l *ladder) touch(g uint32) uint64 {
-	return l.chunks[g>>chunkBits][rungs*int(g%chunkGroups)].first
+	first := &l.chunks[g>>chunkBits][rungs*int(g%chunkGroups)]
+	if n := l.n[g]; n > rungs {
+		long := l.long[first.slot]
+		return long[0].first ^ long[n-1].first
+	}
+	return first.first
+}
+
+// together is how many groups are touched before something is done with them:
+// the processor then waits for many of them at a time.
+const together = 128
+
+// near touches the groups from row on that come next, where row is the first of
+// as many.
+func (l *ladder) near(row int, groups []uint32) {
+	if row%together > 0 {
+		return
+	}
+	touched := l.touched
+	for _, g := range groups[row:min(len(groups), row+together)] {
+		touched ^= l.touch(g)
+	}
+	l.touched = touched
 }
 
 // acc returns the accumulator of a rung, valid until the next call.
@@ -206,7 +265,7 @@ func (l *ladder) push(g uint32, slot int64, acc []byte, newest bool) bool {
 	for beaten > 0 && l.compare(&p, acc, &list[beaten-1]) <= 0 {
 		beaten--
 	}
-	if !stands && beaten == at && at == len(list) && (l.cut[g] || len(list) == rungs) {
+	if !stands && beaten == at && at == len(list) && (l.cut[g] || len(list) == longRungs) {
 		l.cut[g] = true // it is worse than the last
 		return false
 	}
@@ -220,21 +279,11 @@ func (l *ladder) push(g uint32, slot int64, acc []byte, newest bool) bool {
 	return beaten == 0
 }
 
-// together is how many groups are touched before they are offered something:
-// the processor then waits for many of them at a time.
-const together = 128
-
 // pushAccs offers the accumulators of a slot, none of them the identity, that of
 // row i to groups[i].
 func (l *ladder) pushAccs(groups []uint32, slot int64, a combine.Accs, newest bool) {
 	for row, g := range groups {
-		if row%together == 0 {
-			touched := l.touched
-			for _, g := range groups[row:min(len(groups), row+together)] {
-				touched ^= l.touch(g)
-			}
-			l.touched = touched
-		}
+		l.near(row, groups)
 		l.push(g, slot, a.At(row), newest)
 	}
 }
@@ -258,7 +307,9 @@ func (l *ladder) remove(g uint32, i int) {
 	list := l.of(g)
 	l.forget(&list[i])
 	copy(list[i:], list[i+1:])
-	l.n[g]--
+	if l.n[g]--; l.n[g] == rungs {
+		l.narrow(g)
+	}
 }
 
 // forget gives back what a rung has of the arena.
@@ -269,8 +320,11 @@ func (l *ladder) forget(r *rung) {
 }
 
 func (l *ladder) insert(g uint32, i int, slot int64, acc []byte) {
-	if int(l.n[g]) == rungs {
-		l.remove(g, rungs-1)
+	switch l.n[g] {
+	case rungs:
+		l.widen(g)
+	case longRungs:
+		l.remove(g, longRungs-1)
 		l.cut[g] = true
 	}
 	l.n[g]++
@@ -341,6 +395,10 @@ func (l *ladder) clear(g uint32) {
 	list := l.of(g)
 	for i := range list {
 		l.forget(&list[i])
+	}
+	if len(list) > rungs {
+		l.n[g] = 0
+		l.narrow(g)
 	}
 	l.n[g], l.cut[g] = 0, false
 }

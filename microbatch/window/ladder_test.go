@@ -3,6 +3,7 @@ package window
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -52,7 +53,7 @@ func (b byBytes) Bytewise() bool { return b.greatest }
 // leaves, the first rung is the least of all that is there, or the ladder says
 // that it does not know. What it is told about newest and oldest is true.
 func TestLadderIsAList(t *testing.T) {
-	anew, rolled, cut := 0, 0, 0
+	anew, rolled, cut, long := 0, 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		values := rapid.SampledFrom([]int{2, 9, 60}).Draw(rt, "values")
 		selector := rapid.SampledFrom([]combine.Selector{forward{}, byBytes{}, byBytes{greatest: true}}).Draw(rt, "selector")
@@ -64,10 +65,19 @@ func TestLadderIsAList(t *testing.T) {
 			form := rapid.SampledFrom([]string{"%03d", "%03d", "1234567%02d", "12345678%03d", "123456789012345%03d", "%03d with more"}).Draw(rt, "form")
 			return fmt.Sprintf(form, n)
 		}
+		worse := 0 // how often a value was asked for that is worse than those before
+		worsening := func() string {
+			worse++
+			if selector == (byBytes{greatest: true}) {
+				return fmt.Sprintf("%05d", 90000-worse)
+			}
+			return fmt.Sprintf("%05d", worse)
+		}
 		groups := rapid.IntRange(1, 3).Draw(rt, "groups")
 		l.grow(groups)
 		lists := make([][]held, groups)
 		now := rapid.Int64Range(-20, 20).Draw(rt, "now")
+		falling := rapid.Bool().Draw(rt, "falling") // a ladder then grows with every value
 		check := func(g int, what string) {
 			if got, want := l.winner(uint32(g)), least(lists[g]); !bytes.Equal(got, want) {
 				rt.Fatalf("%s: group %d has %q, want %q of %v; %v", what, g, got, want, lists[g], l.of(uint32(g)))
@@ -91,7 +101,12 @@ func TestLadderIsAList(t *testing.T) {
 				case 1:
 					slot -= rapid.Int64Range(0, 12).Draw(rt, "back")
 				}
-				h := held{slot, value()}
+				h := held{slot, ""}
+				if falling {
+					h.acc = worsening()
+				} else {
+					h.acc = value()
+				}
 				before := least(lists[g])
 				lists[g] = append(lists[g], h)
 				if changed := l.push(uint32(g), slot, []byte(h.acc), slot >= last); !changed && !bytes.Equal(before, least(lists[g])) {
@@ -164,13 +179,54 @@ func TestLadderIsAList(t *testing.T) {
 			if l.cut[g] {
 				cut++
 			}
+			if l.n[g] > rungs {
+				long++
+			}
 			if rapid.IntRange(0, 9).Draw(rt, "compact") == 0 {
 				l.compact()
 			}
 		}
 	})
-	if anew == 0 || rolled == 0 || cut == 0 {
-		t.Errorf("%d folded anew, %d rolled, %d cut: the test is too tame", anew, rolled, cut)
+	if anew == 0 || rolled == 0 || cut == 0 || long == 0 {
+		t.Errorf("%d folded anew, %d rolled, %d cut, %d long: the test is too tame", anew, rolled, cut, long)
+	}
+}
+
+// TestLaddersOfManyPartitionsRoll: a key that every partition of an hour or of a
+// day has, with values of chance, is not folded anew, however long its window
+// moves on.
+func TestLaddersOfManyPartitionsRoll(t *testing.T) {
+	for _, c := range []struct{ width, keys, moves int }{{60, 200, 300}, {1440, 40, 1500}} {
+		l := newLadder(forward{})
+		l.grow(c.keys)
+		rng := rand.New(rand.NewPCG(1, 2))
+		values := make([][]string, c.keys) // by key and slot
+		anew := 0
+		for slot := range c.width + c.moves {
+			for g := range values {
+				values[g] = append(values[g], fmt.Sprintf("%07d", rng.IntN(1e7)))
+				l.push(uint32(g), int64(slot), []byte(values[g][slot]), true)
+				was := slot - c.width
+				if was < 0 {
+					continue
+				}
+				whole, changed := l.drop(uint32(g), int64(was), []byte(values[g][was]), true)
+				if whole && !changed {
+					continue
+				}
+				least := slices.Min(values[g][was+1:])
+				if !whole {
+					anew++
+					l.set(uint32(g), []byte(least))
+				}
+				if got := string(l.winner(uint32(g))); got != least {
+					t.Fatalf("key %d at %d: %s is the least, want %s", g, slot, got, least)
+				}
+			}
+		}
+		if anew > 0 {
+			t.Errorf("%d of %d values that left %d keys of %d partitions had a key folded anew", anew, c.keys*c.moves, c.keys, c.width)
+		}
 	}
 }
 
