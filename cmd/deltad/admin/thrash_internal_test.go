@@ -16,12 +16,12 @@ import (
 // link is a piece of garbage, or of what is kept.
 type link struct {
 	next *link
-	pad  [7]*link
+	more [7]*link // pointers to look at
 }
 
 func chain(n int) (l *link) {
 	for range n {
-		l = &link{next: l}
+		l = &link{next: l, more: [7]*link{l}}
 	}
 	return l
 }
