@@ -153,6 +153,9 @@ type Settings struct {
 	Log *zap.Logger
 	// Documents reads the documents of a live pane back, in batches.
 	Documents func(ctx context.Context, m sink.Manifest, emit func(*column.Batch) error) error
+	// Probe is asked before the first claim of all creates CURRENT: whether the
+	// output honours the conditions that publishing rests on. nil is yes.
+	Probe func(ctx context.Context) error
 	// Trace is told where a run stands, for tests; nil for nobody.
 	Trace func(step string)
 	// Observe is told every outcome; nil for nobody.

@@ -23,6 +23,11 @@ func (p *Pipeline) claim(ctx context.Context, t term) error {
 		} else if err != nil {
 			return fmt.Errorf("look for committed runs: %w", err)
 		}
+		if !committed && !p.seen.head.Exists && p.set.Probe != nil {
+			if err := p.set.Probe(ctx); err != nil {
+				return err
+			}
+		}
 		head, err := p.set.Sink.Claim(ctx, t.me, sink.ClaimOptions{Now: time.Now(), Committed: committed, Unsettled: p.seen.unsettled})
 		if err != nil {
 			return err

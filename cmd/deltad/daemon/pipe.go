@@ -168,7 +168,8 @@ func (a *App) settings(p *Pipe, layout *partition.Layout) (microbatch.Settings, 
 		Documents: func(ctx context.Context, m sink.Manifest, emit func(*column.Batch) error) error {
 			return reader.Pane(ctx, p.Out, m, emit)
 		},
-		Log: a.Log, NewID: a.NewID, Build: a.options.Build, Instance: a.Instance,
+		Probe: func(ctx context.Context) error { return Probe(ctx, p) },
+		Log:   a.Log, NewID: a.NewID, Build: a.options.Build, Instance: a.Instance,
 		LeaseTTL: a.options.LeaseTTL, Grace: a.options.Grace, Trace: a.options.Trace,
 	}
 	set.KeepSlices, set.ObserveSlices = true, a.Metrics.ObserveSlices
