@@ -38,6 +38,15 @@ type Recovery struct {
 	base Head
 }
 
+// stillThere is the ErrExists of a recovery of what is not lost: the version of CURRENT.
+type stillThere int64
+
+func (v stillThere) Error() string {
+	return fmt.Sprintf("nothing is lost: CURRENT is there, version %d, and what it names can be read", int64(v))
+}
+
+func (stillThere) Is(target error) bool { return target == ErrExists }
+
 // PlanRecovery finds the manifest that a lost CURRENT is to name: the newest that Published knows and whose files exist, else, with a
 // reason, the newest whose files all exist and have the right hash. A CURRENT is lost too if a manifest it names is gone or damaged: no
 // run can go on from it. It refuses where CURRENT and its manifest are there and readable (ErrExists), is ErrNeedReason where only the
@@ -46,7 +55,7 @@ func (s *Sink) PlanRecovery(ctx context.Context, o RecoverOptions) (Recovery, er
 	head, err := s.Head(ctx)
 	if err == nil && head.Exists {
 		if err = s.readable(ctx, head); err == nil {
-			return Recovery{}, fmt.Errorf("recover: CURRENT %w: version %d", ErrExists, head.Version)
+			return Recovery{}, fmt.Errorf("recover: %w", stillThere(head.Version))
 		}
 	}
 	if err != nil && !errors.Is(err, ErrLostCurrent) {

@@ -38,6 +38,9 @@ var (
 	// state may not follow the one that is there (a published run cannot be
 	// abandoned).
 	ErrConflict = errors.New("conflicts with what is recorded")
+	// ErrReused is the [ErrConflict] of an id that an earlier call, of something
+	// else, has used: nothing was done.
+	ErrReused = fmt.Errorf("%w: the id is that of something else", ErrConflict)
 	// ErrInvalid says that an argument breaks the method's contract.
 	ErrInvalid = errors.New("invalid argument")
 )

@@ -167,7 +167,8 @@ type Objects interface {
 
 // Audit is the append-only trail.
 type Audit interface {
-	// AppendAudit adds an entry; the same id again is no change.
+	// AppendAudit adds an entry; the same id again is no change, and ErrReused where
+	// that is the id of another action. So are the ids of all calls that audit.
 	AppendAudit(ctx context.Context, e AuditEntry) error
 	// AuditTrail is the newest entries first, at most limit, with a Seq below
 	// before (0 for the newest). An empty pipeline means all.
@@ -195,7 +196,8 @@ type Intents interface {
 
 // Requests is the queue to the leader of a pipeline.
 type Requests interface {
-	// Enqueue adds a request, idempotent by its id.
+	// Enqueue adds a request, idempotent by its id; ErrReused where that is the id
+	// of one that asks for something else.
 	Enqueue(ctx context.Context, r Request) error
 	// TakeRequests are all requests that are not finished, oldest first, now
 	// taken by this lease. A request may be seen twice: by two calls, and by

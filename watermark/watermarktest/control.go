@@ -21,6 +21,33 @@ func auditImmutable(t *testing.T, db Database) {
 			t.Fatal(err)
 		}
 	}
+	for _, other := range []func(*watermark.AuditEntry){
+		func(e *watermark.AuditEntry) { e.Action = "pause" }, func(e *watermark.AuditEntry) { e.Pipeline = "other" },
+		func(e *watermark.AuditEntry) { e.Details = []byte(`{"rebuild":"01J"}`) },
+	} {
+		f := e
+		other(&f)
+		if err := s.AppendAudit(ctx, f); !errors.Is(err, watermark.ErrReused) || !errors.Is(err, watermark.ErrConflict) {
+			t.Errorf("another entry of the same id: %v", err)
+		}
+	}
+	if _, err := s.Pause(ctx, pipe, watermark.Change{ID: e.ID, Actor: "ann", Reason: "x"}); !errors.Is(err, watermark.ErrReused) {
+		t.Errorf("a pause under the id of a promotion: %v", err)
+	}
+	if p, err := s.EnsurePipeline(ctx, pipe); err != nil || p.Paused {
+		t.Errorf("it is paused: %+v, %v", p, err)
+	}
+	for _, id := range []string{"\xff", "a\x00b", "", "none"} {
+		_, err1 := s.RunByID(ctx, id)
+		_, err2 := s.IntentByID(ctx, id)
+		_, err3 := s.RebuildByID(ctx, id)
+		_, err4 := s.RequestByID(ctx, id)
+		for _, err := range []error{err1, err2, err3, err4} {
+			if !errors.Is(err, watermark.ErrNotFound) {
+				t.Errorf("id %q: %v", id, err)
+			}
+		}
+	}
 	for _, sql := range []string{
 		`UPDATE deltad_audit SET reason = 'nothing happened'`,
 		`DELETE FROM deltad_audit`,

@@ -70,6 +70,40 @@ func TestBeforeTheFirstPane(t *testing.T) {
 	}
 }
 
+// TestAKeyIsOfOneCall: what asks for something else under the key of an earlier
+// call is refused, where it would be taken for done, and leaves no trace.
+func TestAKeyIsOfOneCall(t *testing.T) {
+	b := busy(t)
+	key, reason := b.app.NewID(), object{"reason": "a look at the data"}
+	for range 2 {
+		b.call("POST", ads+"/pause", reason, "Idempotency-Key", key).want(t, 200)
+	}
+	b.call("POST", ads+"/resume", reason, "Idempotency-Key", key).want(t, 422, "idempotency-key", "idempotency_key")
+	plan := b.plan(1)
+	b.apply(plan, nil, "Idempotency-Key", key).want(t, 422, "idempotency-key", "idempotency_key")
+	if v := b.call("GET", ads+"/watermark", nil).want(t, 200).body; v["paused"] != true || v["progress"] != text(b.minute(3)) {
+		t.Errorf("after what was refused: %v", v)
+	}
+	b.wantAudit("pause")
+	b.call("POST", ads+"/resume", reason).want(t, 200)
+
+	run := b.app.NewID()
+	first := b.call("POST", ads+"/trigger", nil, "Idempotency-Key", run).want(t, 200)
+	if again := b.call("POST", ads+"/trigger", nil, "Idempotency-Key", run).want(t, 200); again.raw != first.raw {
+		t.Errorf("asked for again: %s, then %s", first.raw, again.raw)
+	}
+	loss := object{"reason": "they were withdrawn", "accept_loss": true}
+	b.call("POST", ads+"/trigger", loss, "Idempotency-Key", run).want(t, 422, "idempotency-key", "idempotency_key")
+	b.call("POST", ads+"/trigger", loss, "Idempotency-Key", key).want(t, 422, "idempotency-key", "idempotency_key")
+	b.wantAudit("resume", "pause")
+	other := b.app.NewID()
+	for range 2 {
+		b.call("POST", ads+"/trigger", loss, "Idempotency-Key", other).want(t, 200)
+	}
+	b.call("POST", ads+"/trigger", nil, "Idempotency-Key", other).want(t, 422, "idempotency-key", "idempotency_key")
+	b.wantAudit("trigger-accept-loss", "resume", "pause")
+}
+
 // TestLateObjectsAreSeenAtOnce, and counted once: idle steps write nothing, so
 // the state store has them from the next publication on.
 func TestLateObjectsAreSeenAtOnce(t *testing.T) {

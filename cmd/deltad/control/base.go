@@ -268,6 +268,9 @@ func (p Pipe) Promote(ctx context.Context, r PromoteRequest) (Promoted, error) {
 	}
 	out := Promoted{Generation: rb.ID, State: rb.State}
 	if rb, err = p.app.State.ApproveRebuild(ctx, p.name, rb.ID, r.Overrides, ch); err != nil {
+		if errors.Is(err, watermark.ErrReused) {
+			return out, unlessReused(ch.ID, err)
+		}
 		if errors.Is(err, watermark.ErrConflict) || errors.Is(err, watermark.ErrInvalid) {
 			return out, &Refusal{Slug: NotPromotable, Field: "generation", Detail: err.Error(), ID: out.Generation}
 		}

@@ -135,6 +135,15 @@ func (p Pipe) change(c Change) (watermark.Change, error) {
 	return watermark.Change{ID: c.ID, Actor: c.Actor, Reason: c.Reason}, nil
 }
 
+// unlessReused makes an error of an id that something else has used a refusal,
+// and leaves every other as it is.
+func unlessReused(id string, err error) error {
+	if errors.Is(err, watermark.ErrReused) {
+		return refuse(KeyReused, "idempotency_key", "%s is the id of something else that was asked for: %v", id, err)
+	}
+	return err
+}
+
 // recordable refuses a text that the audit trail does not keep as it is.
 func recordable(field, s string) error {
 	switch {
@@ -204,7 +213,7 @@ func (p Pipe) toggle(ctx context.Context, c Change, what string, do func(context
 		return watermark.Pipeline{}, err
 	}
 	row, err := do(ctx, p.name, ch)
-	if err != nil {
+	if err := unlessReused(ch.ID, err); err != nil {
 		return watermark.Pipeline{}, fmt.Errorf("%s pipeline %s: %w", what, p.name, err)
 	}
 	p.app.Log.Info(what+"d by hand", zap.String("pipeline", p.name), zap.String("actor", ch.Actor), zap.String("reason", ch.Reason))

@@ -123,6 +123,9 @@ func (p Pipe) CancelRebuild(ctx context.Context, id string, c Change) (watermark
 		return rb, err
 	}
 	now, err := p.app.State.CancelRebuild(ctx, id, ch)
+	if errors.Is(err, watermark.ErrReused) {
+		return rb, unlessReused(ch.ID, err)
+	}
 	if errors.Is(err, watermark.ErrConflict) {
 		return rb, &Refusal{Slug: RebuildEnded, Detail: fmt.Sprintf("rebuild %s has ended: it is %s", id, rb.State), ID: id}
 	}

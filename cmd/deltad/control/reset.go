@@ -165,8 +165,11 @@ func agreed(digest, plan string) error {
 
 // decide writes an intent; what says it in an error.
 func (p Pipe) decide(ctx context.Context, in watermark.Intent, version int64, what string) (*watermark.Intent, error) {
+	id := in.ID
 	in, err := p.app.State.CreateIntent(ctx, in, version)
 	switch {
+	case errors.Is(err, watermark.ErrReused):
+		return nil, unlessReused(id, err)
 	case errors.Is(err, watermark.ErrNotPaused):
 		return nil, refuse(NotPaused, "", "pipeline %s was resumed meanwhile: pause it first", p.name)
 	case errors.Is(err, watermark.ErrStaleVersion):
@@ -239,4 +242,4 @@ func (p Plan) told() Plan {
 	return p
 }
 
-func text(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func text(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

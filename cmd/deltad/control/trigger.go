@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,26 +44,19 @@ func (p Pipe) Trigger(ctx context.Context, r TriggerRequest) (Triggered, error) 
 	if err != nil {
 		return Triggered{}, err
 	}
-	if r.AcceptLoss {
-		if err := Reasoned(ch.Reason); err != nil {
-			return Triggered{}, err
-		}
-		entry := watermark.AuditEntry{ID: ch.ID, Actor: ch.Actor, Action: "trigger-accept-loss", Pipeline: p.name, Reason: ch.Reason}
-		if err := p.app.State.AppendAudit(ctx, entry); err != nil {
-			return Triggered{}, fmt.Errorf("audit a trigger of %s: %w", p.name, err)
-		}
-	}
 	args, err := json.Marshal(map[string]bool{"accept_loss": r.AcceptLoss})
 	if err != nil {
 		return Triggered{}, fmt.Errorf("encode a trigger of %s: %w", p.name, err)
 	}
+	if r.AcceptLoss {
+		if err := p.auditLoss(ctx, ch, args); err != nil {
+			return Triggered{}, err
+		}
+	}
 	err = p.app.State.Enqueue(ctx, watermark.Request{
 		ID: ch.ID, Pipeline: p.name, Kind: microbatch.RequestTrigger, Actor: ch.Actor, Reason: ch.Reason, Args: args,
 	})
-	if errors.Is(err, watermark.ErrConflict) {
-		return Triggered{}, refuse(KeyReused, "idempotency_key", "%s is the id of another request", ch.ID)
-	}
-	if err != nil {
+	if err := unlessReused(ch.ID, err); err != nil {
 		return Triggered{}, fmt.Errorf("queue a trigger of %s: %w", p.name, err)
 	}
 	out := Triggered{ID: ch.ID, State: watermark.RequestPending}
@@ -75,6 +69,27 @@ func (p Pipe) Trigger(ctx context.Context, r TriggerRequest) (Triggered, error) 
 		return out.Finished(), err
 	}, func(ctx context.Context, t microbatch.Term) error { return t.Attend(ctx) })
 	return out, err
+}
+
+// auditLoss audits that a loss is accepted, unless the id is that of a trigger
+// that accepts none: what is refused was never asked for.
+func (p Pipe) auditLoss(ctx context.Context, ch watermark.Change, args []byte) error {
+	if err := Reasoned(ch.Reason); err != nil {
+		return err
+	}
+	switch old, err := p.app.State.RequestByID(ctx, ch.ID); {
+	case err == nil && !bytes.Equal(bytes.ReplaceAll(old.Args, []byte(" "), nil), args):
+		return refuse(KeyReused, "idempotency_key", "%s is the id of another request", ch.ID)
+	case err != nil && !errors.Is(err, watermark.ErrNotFound):
+		return fmt.Errorf("look for request %s: %w", ch.ID, err)
+	}
+	err := p.app.State.AppendAudit(ctx, watermark.AuditEntry{
+		ID: ch.ID, Actor: ch.Actor, Action: "trigger-accept-loss", Pipeline: p.name, Reason: ch.Reason,
+	})
+	if err := unlessReused(ch.ID, err); err != nil {
+		return fmt.Errorf("audit a trigger of %s: %w", p.name, err)
+	}
+	return nil
 }
 
 func triggered(rq watermark.Request) (Triggered, error) {

@@ -1,8 +1,10 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"time"
 
@@ -16,11 +18,20 @@ const system = "deltad"
 
 // appendAudit adds an entry and reports whether it is new. Looking first,
 // rather than ON CONFLICT, because the trail's own trigger refuses even a
-// colliding insert.
+// colliding insert. An id that another action has used is ErrReused: its caller
+// would take what was never done for done.
 func appendAudit(q *query, e watermark.AuditEntry) (bool, error) {
-	_, found, err := q.one(`SELECT id FROM deltad_audit WHERE id = $1`, e.ID)
-	if err != nil || found {
+	r, found, err := q.one(`SELECT action, pipeline, CAST(details AS text) AS details FROM deltad_audit WHERE id = $1`, e.ID)
+	if err != nil {
 		return false, err
+	}
+	if found {
+		d := decode(r, "deltad_audit", e.Pipeline)
+		action, pipeline, details := d.text("action"), d.text("pipeline"), d.text("details")
+		if d.err == nil && (action != e.Action || pipeline != e.Pipeline || !sameSubject(details, string(e.Details))) {
+			return false, fmt.Errorf("%w: %s was %s of %s", watermark.ErrReused, e.ID, action, pipeline)
+		}
+		return false, d.err
 	}
 	details := string(e.Details)
 	if details == "" {
@@ -29,6 +40,14 @@ func appendAudit(q *query, e watermark.AuditEntry) (bool, error) {
 	_, err = q.exec(`INSERT INTO deltad_audit (id, at, actor, action, pipeline, reason, details)
 		VALUES ($1, @now, $2, $3, $4, $5, $6)`, e.ID, e.Actor, e.Action, e.Pipeline, free(e.Reason), details)
 	return err == nil, err
+}
+
+// sameSubject says whether the details of two entries name one rebuild, pin or
+// object; what else they have may change between two calls.
+func sameSubject(a, b string) bool {
+	type subject struct{ Rebuild, Kind, ID, Source, Key, ETag string }
+	var x, y subject
+	return cmp.Or(json.Unmarshal([]byte(cmp.Or(a, "{}")), &x), json.Unmarshal([]byte(cmp.Or(b, "{}")), &y)) == nil && x == y
 }
 
 // AppendAudit adds an entry. See [watermark.Audit].

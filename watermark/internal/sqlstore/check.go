@@ -31,6 +31,15 @@ func (c *checks) ulid(what, id string) {
 	c.that(err == nil, "%s %q is not a ULID", what, id)
 }
 
+// known refuses an id that no row can have, as one that names nothing: not every
+// database can even be asked for it.
+func known(id string) error {
+	if !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
+		return fmt.Errorf("id %q: %w", id, watermark.ErrNotFound)
+	}
+	return nil
+}
+
 // name is a text that must be there and that both databases store as it is.
 func (c *checks) name(what, s string) {
 	c.that(s != "", "%s is empty", what)

@@ -248,6 +248,9 @@ func finishIntent(q *query, l watermark.Lease, id string, state watermark.Intent
 // IntentByID finds an intent. See [watermark.Intents].
 func (s intents) IntentByID(ctx context.Context, id string) (watermark.Intent, error) {
 	var in watermark.Intent
+	if err := known(id); err != nil {
+		return in, err
+	}
 	err := s.c.view(ctx, "read intent "+id, func(q *query) error {
 		var found bool
 		var err error

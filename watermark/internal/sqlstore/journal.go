@@ -322,6 +322,9 @@ func (s journal) PlannedRuns(ctx context.Context, pipeline string) ([]watermark.
 // RunByID finds a run. See [watermark.Journal].
 func (s journal) RunByID(ctx context.Context, id string) (watermark.Run, error) {
 	var run watermark.Run
+	if err := known(id); err != nil {
+		return run, err
+	}
 	err := s.c.view(ctx, "read run "+id, func(q *query) error {
 		var found bool
 		var err error

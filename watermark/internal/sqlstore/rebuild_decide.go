@@ -140,6 +140,9 @@ func approvable(q *query, b rebuildRow, raised []watermark.Bar, overrides []stri
 
 // RebuildByID finds a rebuild. See [watermark.Rebuilds].
 func (s rebuilds) RebuildByID(ctx context.Context, id string) (watermark.Rebuild, error) {
+	if err := known(id); err != nil {
+		return watermark.Rebuild{}, err
+	}
 	return s.first(ctx, "read rebuild "+id, ` WHERE id = $1`, id)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"github.com/deltad/deltad/watermark"
 )
@@ -50,11 +51,18 @@ func (s requests) Enqueue(ctx context.Context, rq watermark.Request) error {
 			return err
 		}
 		old, _, err := readRequest(q, rq.ID, false)
-		if err == nil && (old.Pipeline != rq.Pipeline || old.Kind != rq.Kind) {
-			err = fmt.Errorf("%w: request id is that of a %s of %s", watermark.ErrConflict, old.Kind, old.Pipeline)
+		if err == nil && (old.Pipeline != rq.Pipeline || old.Kind != rq.Kind || !sameJSON(string(old.Args), args)) {
+			err = fmt.Errorf("%w: request %s is a %s of %s with other arguments", watermark.ErrReused, rq.ID, old.Kind, old.Pipeline)
 		}
 		return err
 	})
+}
+
+// sameJSON compares two documents by what they say: a database may write them in
+// its own way.
+func sameJSON(a, b string) bool {
+	var x, y any
+	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }
 
 // TakeRequests are all unfinished requests. See [watermark.Requests].
@@ -150,6 +158,9 @@ func readRequest(q *query, id string, lock bool) (watermark.Request, bool, error
 // RequestByID finds a request. See [watermark.Requests].
 func (s requests) RequestByID(ctx context.Context, id string) (watermark.Request, error) {
 	var rq watermark.Request
+	if err := known(id); err != nil {
+		return rq, err
+	}
 	err := s.c.view(ctx, "read request "+id, func(q *query) error {
 		var found bool
 		var err error
