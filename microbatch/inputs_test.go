@@ -431,8 +431,8 @@ func TestB23NanosecondsAndFarYears(t *testing.T) {
 	})
 }
 
-// TestB24ListLayouts: the same rows in two levels, three levels and untyped
-// lists give the same documents.
+// TestB24ListLayouts: the same rows in three levels and in untyped lists give
+// the same documents. All layouts are in package scan.
 func TestB24ListLayouts(t *testing.T) {
 	type three struct {
 		K    string   `parquet:"k"`

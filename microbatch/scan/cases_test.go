@@ -205,6 +205,39 @@ func TestB23Instants(t *testing.T) {
 	}
 }
 
+// TestB24ListsInStructs: a list without an annotation is never null by itself,
+// and null with the struct around it; an annotated one may be both.
+func TestB24ListsInStructs(t *testing.T) {
+	group := groupElem("o", format.Optional, 1)
+	leaf := func(rep format.FieldRepetitionType) format.SchemaElement {
+		return leafElem("element", format.Int32, rep)
+	}
+	file := func(schema []format.SchemaElement, path []string, defs []byte) []byte {
+		body := append(append(rleLevels(0, 1, 0, 0, 0), rleLevels(defs...)...), le32(1, 2, 3)...)
+		return craft(t, 4, schema, 1, craftedChunk{meta: format.ColumnMetaData{Type: format.Int32, PathInSchema: path}, pages: []craftedPage{dataPage(len(defs), body)}})
+	}
+	list := converted(groupElem("l", format.Optional, 1), deprecated.List)
+	// Rows: o has [1 2], o is null, o has nothing or a null list, o has [3].
+	for _, tt := range []struct {
+		name string
+		data []byte
+		want string
+	}{
+		{"no annotation", file([]format.SchemaElement{group, leafElem("l", format.Int32, format.Repeated)}, []string{"o", "l"}, []byte{2, 2, 0, 1, 2}), "[1 2] null [] [3]"},
+		{"two levels, empty", file([]format.SchemaElement{group, list, leaf(format.Repeated)}, []string{"o", "l", "element"}, []byte{3, 3, 0, 2, 3}), "[1 2] null [] [3]"},
+		{"two levels, null", file([]format.SchemaElement{group, list, leaf(format.Repeated)}, []string{"o", "l", "element"}, []byte{3, 3, 0, 1, 3}), "[1 2] null null [3]"},
+		{"three levels, empty", file([]format.SchemaElement{group, list, groupElem("list", format.Repeated, 1), leaf(format.Required)}, []string{"o", "l", "list", "element"}, []byte{3, 3, 0, 2, 3}), "[1 2] null [] [3]"},
+		{"three levels, null", file([]format.SchemaElement{group, list, groupElem("list", format.Repeated, 1), leaf(format.Required)}, []string{"o", "l", "list", "element"}, []byte{3, 3, 0, 1, 3}), "[1 2] null null [3]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out, _ := mustRows(t, &memBlob{key: "f", data: tt.data}, Request{Format: Parquet, Columns: paths("o.l")})
+			if got := strings.Join(out, " "); got != tt.want {
+				t.Fatalf("%s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestB24ListLayouts(t *testing.T) {
 	list := func(name string, rep format.FieldRepetitionType) format.SchemaElement {
 		return converted(groupElem(name, rep, 1), deprecated.List)
