@@ -62,7 +62,8 @@ func TestPeriod(t *testing.T) {
 	}
 }
 
-const sharedTrigger = 8 * time.Second
+// sharedTrigger makes a pause so long that a loaded machine answers within it.
+const sharedTrigger = 16 * time.Second
 
 // replicas are processes with one configuration: six pipelines on one SQLite.
 type replicas struct {
@@ -107,7 +108,7 @@ func newReplicas(t *testing.T) *replicas {
 // start starts one more process; it ends with the test or when it is stopped.
 func (r *replicas) start(name string) (a *App, stop func()) {
 	r.t.Helper()
-	a, err := Prepare(r.t.Context(), r.config, Options{Mem: r.stores, Instance: name, LeaseTTL: 15 * time.Second, Grace: time.Second})
+	a, err := Prepare(r.t.Context(), r.config, Options{Mem: r.stores, Instance: name, LeaseTTL: 24 * time.Second, Grace: time.Second})
 	if err != nil {
 		r.t.Fatal(err)
 	}
