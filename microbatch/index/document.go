@@ -197,8 +197,10 @@ func (x *Extractor) keyIn(b *column.Batch, row int) string {
 const mostShown = 256
 
 // shown is a value for messages.
-func shown(v *column.Vector, i int) string {
-	s := fmt.Sprint(box(v, i))
+func shown(v *column.Vector, i int) string { return cut(fmt.Sprint(box(v, i))) }
+
+// cut is the beginning of what is long.
+func cut(s string) string {
 	if len(s) <= mostShown {
 		return s
 	}

@@ -232,10 +232,11 @@ func (e *expression) compile(operands []column.Type) (*vm.Program, column.Type, 
 	return program, out, err
 }
 
-// firstLine is a message of the library without the place that it draws.
+// firstLine is a message of the library without the place that it draws. The value
+// in it may be of any length.
 func firstLine(message string) string {
 	line, _, _ := strings.Cut(message, "\n")
-	return line
+	return cut(line)
 }
 
 // noFieldError is a value that can be no field.

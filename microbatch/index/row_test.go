@@ -2,6 +2,7 @@ package index_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,4 +77,20 @@ func (c pickyColumn) Add(in *combine.Input) error {
 		}
 	}
 	return c.Column.Add(in)
+}
+
+// TestErrorsShowTheBeginningOfWhatIsLong: a key or a value may have megabytes.
+func TestErrorsShowTheBeginningOfWhatIsLong(t *testing.T) {
+	long := strings.Repeat("k", 1<<20)
+	for name, s := range map[string]index.Spec{
+		"of a document": {Fields: []index.FieldSpec{{Name: "n", Fn: "count", Args: []string{"*"}}, {Name: "f", Expr: "int(k)"}}},
+		"of a record":   {Fields: []index.FieldSpec{{Name: "f", Fn: "max", Args: []string{"=int(k)"}}}},
+		"of a time":     {Fields: []index.FieldSpec{{Name: "f", Fn: "max", Args: []string{"ts"}}}},
+	} {
+		s.Key = []string{"k"}
+		_, _, err := documents(t, compile(t, s), types(), map[string]any{"k": long, "ts": start.Add(1)})
+		if err == nil || len(err.Error()) > 1000 || !strings.Contains(err.Error(), "kkk") || !strings.Contains(err.Error(), " bytes)") {
+			t.Errorf("%s: %.2000v", name, err)
+		}
+	}
 }
