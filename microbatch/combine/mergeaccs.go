@@ -160,7 +160,10 @@ func (c *newestColumn) mergeMark(g uint32, n uint64, mark []byte) bool {
 	}
 	c.contest()
 	sum, carry := bits.Add64(c.n[g], n, 0)
-	if carry != 0 || !c.mergeHeaded(g, rank, mark) {
+	if carry != 0 {
+		return false
+	}
+	if merged, _ := c.mergeHeaded(g, rank, mark); !merged {
 		return false
 	}
 	c.n[g] = sum

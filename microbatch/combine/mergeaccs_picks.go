@@ -192,7 +192,8 @@ func (c *pairColumn) mergeDecimals(groups []uint32, a Accs) error {
 	return nil
 }
 
-// MergeAccs implements BulkMerger: most records lose by the time alone.
+// MergeAccs implements BulkMerger: most records lose by the time alone, or, of the
+// newest partition, most win.
 func (c *rankedColumn) MergeAccs(groups []uint32, a Accs) error {
 	for rows := 0; rows < len(groups); {
 		some := groups[rows:min(len(groups), rows+touchAhead)]
@@ -201,18 +202,28 @@ func (c *rankedColumn) MergeAccs(groups []uint32, a Accs) error {
 			touched ^= c.heads[g].sub
 		}
 		used(uint64(touched))
+		if c.winning {
+			c.registers.touch(some)
+		}
+		won := 0
 		for i, g := range some {
 			acc := a.At(rows + i)
 			if len(acc) == 0 {
 				continue
 			}
-			if rank, value, ok := shortRank(acc); ok && c.isValue(value) && c.mergeHeaded(g, rank, acc) {
-				continue
+			if rank, value, ok := shortRank(acc); ok && c.isValue(value) {
+				if merged, wins := c.mergeHeaded(g, rank, acc); merged {
+					if wins {
+						won++
+					}
+					continue
+				}
 			}
 			if err := c.Merge(g, acc); err != nil {
 				return &RowError{rows + i, err}
 			}
 		}
+		c.winning = 2*won > len(some)
 		rows += len(some)
 	}
 	return nil
@@ -255,12 +266,12 @@ func shortRank(acc []byte) (rank, value []byte, ok bool) {
 	return acc[size : size+int(n)], acc[size+int(n):], true
 }
 
-// mergeHeaded merges the accumulator acc of a rank that begins with a time. It
-// returns false where it does not know enough, and has then done nothing.
-func (c *winners) mergeHeaded(g uint32, rank, acc []byte) bool {
+// mergeHeaded merges the accumulator acc of a rank that begins with a time. Where
+// it does not know enough it has not merged it, and has done nothing.
+func (c *winners) mergeHeaded(g uint32, rank, acc []byte) (merged, wins bool) {
 	h := shortHead(rank)
 	if h.sub == 0 {
-		return false
+		return false, false
 	}
 	have := &c.heads[g]
 	if have.sub == 0 {
@@ -268,18 +279,18 @@ func (c *winners) mergeHeaded(g uint32, rank, acc []byte) bool {
 		if kept == nil {
 			c.set(g, acc)
 			*have = leader{Head: h}
-			return true
+			return true, true
 		}
 		// What a head was not kept of, or not made.
 		rank, _, ok := shortRank(kept)
 		if !ok {
-			return false
+			return false, false
 		}
 		if have.Head = shortHead(rank); have.sub == 0 {
-			return false
+			return false, false
 		}
 	}
-	wins := h.at > have.at || h.at == have.at && h.sub > have.sub
+	wins = h.at > have.at || h.at == have.at && h.sub > have.sub
 	switch {
 	case have.Head == h:
 		wins = c.before(acc, c.get(g))
@@ -290,7 +301,7 @@ func (c *winners) mergeHeaded(g uint32, rank, acc []byte) bool {
 		c.set(g, acc)
 		*have = leader{Head: h}
 	}
-	return true
+	return true, wins
 }
 
 // shortHead is headOf for a rank that begins with a timestamp; not known for

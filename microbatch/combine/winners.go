@@ -81,6 +81,7 @@ type winners struct {
 	newest  bool
 	heads   []leader
 	dirty   []uint32 // groups that a record of this batch won
+	winning bool     // most of the accumulators that were merged last have won
 	rows    []int32  // scratch: the records that are offered
 	scratch []byte
 	other   []byte
