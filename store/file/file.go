@@ -18,7 +18,8 @@
 // What a directory cannot do: empty, "." and ".." segments, a trailing "/", segments over 255 bytes, and a key that is also the parent
 // of another are refused by name (store.ErrBadKey). Symbolic links to files and directories are followed, those to a directory that
 // they lie in are left out. A file that others write in place is no atomic put: it is visible while it grows, each change gives it
-// another ETag, and a read that meets a change fails with store.ErrUnavailable. Use mv. A root must not lie inside another root that
+// another ETag, and a read that meets a change fails with store.ErrUnavailable. One that keeps its size and has its modification time set
+// back is not seen. Use mv. A root must not lie inside another root that
 // is written to, since the two do not share locks. Locks need a local file system.
 package file
 
