@@ -26,6 +26,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -189,8 +190,11 @@ func (p Pipe) Row(ctx context.Context) (watermark.Pipeline, error) {
 	return row, err
 }
 
-// Pause stops runs until Resume. Resets and requests go on. It takes a reason,
-// and so does Resume.
+// NoReason is written where a pipeline is paused or resumed without a word. The
+// command line asks for one; whoever reaches for the brake by HTTP has it.
+const NoReason = "no reason given"
+
+// Pause stops runs until Resume. Resets and requests go on.
 func (p Pipe) Pause(ctx context.Context, c Change) (watermark.Pipeline, error) {
 	return p.toggle(ctx, c, "pause", p.app.State.Pause)
 }
@@ -207,7 +211,8 @@ func (p Pipe) Resume(ctx context.Context, c Change) (watermark.Pipeline, error) 
 func (p Pipe) toggle(ctx context.Context, c Change, what string, do func(context.Context, string, watermark.Change) (watermark.Pipeline, error)) (watermark.Pipeline, error) {
 	ch, err := p.change(c)
 	if err == nil {
-		err = Stated(ch.Reason)
+		ch.Reason = cmp.Or(strings.TrimSpace(ch.Reason), NoReason)
+		err = recordable("reason", ch.Reason)
 	}
 	if err != nil {
 		return watermark.Pipeline{}, err
