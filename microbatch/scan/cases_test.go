@@ -45,6 +45,12 @@ func TestB21EmptyObjectsHaveNoRows(t *testing.T) {
 	type row struct {
 		A int64 `parquet:"a"`
 	}
+	type text struct {
+		A string `parquet:"a"`
+	}
+	type other struct {
+		B bool `parquet:"b"`
+	}
 	for _, tt := range []struct {
 		name   string
 		format Format
@@ -53,6 +59,8 @@ func TestB21EmptyObjectsHaveNoRows(t *testing.T) {
 	}{
 		{"empty parquet", Parquet, "a.parquet", nil},
 		{"parquet without rows", Parquet, "a.parquet", write[row](t, nil)},
+		{"parquet without rows, of another type", Parquet, "a.parquet", write[text](t, nil)},
+		{"parquet without rows, without the column", Parquet, "a.parquet", write[other](t, nil)},
 		{"empty ndjson", NDJSON, "a.json", nil},
 		{"blank ndjson", NDJSON, "a.json", []byte("\n \r\n\n")},
 		{"ndjson of a bom", NDJSON, "a.json", []byte("\ufeff")},
@@ -66,9 +74,12 @@ func TestB21EmptyObjectsHaveNoRows(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			req := Request{Format: tt.format, Columns: paths("a")}
-			out, res := mustRows(t, &memBlob{key: tt.key, data: tt.data}, req)
-			if len(out) != 0 || res.Rejected != 0 || len(res.Observed) != 1 {
-				t.Fatalf("rows %q, result %+v", out, res)
+			for _, as := range []column.Kind{column.Null, column.Int64} {
+				req.Columns[0].As = column.Of(as)
+				out, res := mustRows(t, &memBlob{key: tt.key, data: tt.data}, req)
+				if len(out) != 0 || res.Rejected != 0 || len(res.Observed) != 1 || res.Observed[0].Kind != column.Null {
+					t.Fatalf("as %s: rows %q, result %+v", column.Of(as), out, res)
+				}
 			}
 			if _, err := Observe(context.Background(), &memBlob{key: tt.key, data: tt.data}, req); err != nil {
 				t.Fatal(err)

@@ -213,6 +213,20 @@ func (f *footer) groups(leaves int, wanted map[int]bool, each func(int, rowGroup
 	return nil
 }
 
+// empty says whether the file has no row. A footer that says so is not enough:
+// some writers leave the number 0.
+func (f *footer) empty(leaves int) (bool, error) {
+	if f.rows > 0 {
+		return false, nil
+	}
+	var sum int64
+	err := f.groups(leaves, nil, func(_ int, g rowGroup) error {
+		sum += g.rows
+		return nil
+	})
+	return sum == 0, err
+}
+
 func parseGroup(c *compact, typ byte, leaves int, wanted map[int]bool) rowGroup {
 	g := rowGroup{rows: -1, chunks: make(map[int]*chunkMeta, len(wanted))}
 	chunks := -1

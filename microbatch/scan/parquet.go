@@ -147,6 +147,10 @@ func scanParquet(ctx context.Context, blob Blob, req Request, emit func(*column.
 	if err != nil {
 		return Result{}, err
 	}
+	if empty, err := f.empty(f.leaves); empty || err != nil {
+		// Nothing has a type that could clash: what writes an empty table often knows none.
+		return Result{Observed: make([]column.Type, len(req.Columns))}, err
+	}
 	sources, types, err := f.plan(req)
 	res := Result{Observed: types}
 	if err != nil || emit == nil {
