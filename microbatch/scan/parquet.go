@@ -135,6 +135,15 @@ func (f *parquetFile) plan(req Request) ([]*source, []column.Type, error) {
 	return sources, types, nil
 }
 
+// untyped are the columns, of whatever type they are.
+func untyped(columns []Column) []Column {
+	out := slices.Clone(columns)
+	for i := range out {
+		out[i].As = column.Type{}
+	}
+	return out
+}
+
 // misfit is an object whose type As does not hold, known before its first row.
 type misfit struct{ err error }
 
@@ -147,11 +156,18 @@ func scanParquet(ctx context.Context, blob Blob, req Request, emit func(*column.
 	if err != nil {
 		return Result{}, err
 	}
-	if empty, err := f.empty(f.leaves); empty || err != nil {
-		// Nothing has a type that could clash: what writes an empty table often knows none.
-		return Result{Observed: make([]column.Type, len(req.Columns))}, err
+	empty, err := f.empty(f.leaves)
+	if err != nil {
+		return Result{}, err
+	}
+	if empty {
+		req.Columns = untyped(req.Columns)
 	}
 	sources, types, err := f.plan(req)
+	if empty && err == nil {
+		// Nothing has a type that could clash: what writes an empty table often knows none.
+		return Result{Observed: make([]column.Type, len(types))}, nil
+	}
 	res := Result{Observed: types}
 	if err != nil || emit == nil {
 		return res, err

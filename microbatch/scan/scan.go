@@ -244,12 +244,7 @@ func Scan(ctx context.Context, blob Blob, req Request, emit func(*column.Batch) 
 func Observe(ctx context.Context, blob Blob, req Request) (types []column.Type, err error) {
 	g := guard{blob: blob}
 	defer g.recover(&err)
-	cols := make([]Column, len(req.Columns))
-	copy(cols, req.Columns)
-	for i := range cols {
-		cols[i].As = column.Type{}
-	}
-	req.Columns, req.Reject = cols, nil
+	req.Columns, req.Reject = untyped(req.Columns), nil
 	res, err := run(ctx, blob, req, nil)
 	return res.Observed, err
 }
