@@ -45,19 +45,27 @@ func (e *expression) bind(typeOf func(path string) column.Type, asBool bool) (*c
 	}
 	c := &compiled{form: f, source: e.source, env: map[string]any{}}
 	for i, p := range e.paths {
-		parts := strings.Split(p, ".")
-		at := c.env
-		for _, part := range parts[:len(parts)-1] {
-			next, ok := at[part].(map[string]any)
-			if !ok {
-				next = map[string]any{}
-				at[part] = next
-			}
-			at = next
-		}
-		c.slots = append(c.slots, slot{path: p, typ: operands[i], at: at, key: parts[len(parts)-1]})
+		at, key := within(c.env, p)
+		c.slots = append(c.slots, slot{path: p, typ: operands[i], at: at, key: key})
 	}
 	return c, nil
+}
+
+// within returns the map in m, made where it is not there, that holds what a
+// dotted path names, and the name that it has there.
+func within[M ~map[string]V, V any](m M, path string) (M, string) {
+	for {
+		part, rest, nested := strings.Cut(path, ".")
+		if !nested {
+			return m, part
+		}
+		next, ok := any(m[part]).(M)
+		if !ok {
+			next = M{}
+			m[part] = any(next).(V)
+		}
+		m, path = next, rest
+	}
 }
 
 // form returns the form for operands of these types, made once.
@@ -207,17 +215,8 @@ func combinations(operands []column.Type, places []int, kinds []column.Type, try
 func (e *expression) compile(operands []column.Type) (*vm.Program, column.Type, error) {
 	env := types.Map{}
 	for i, p := range e.paths {
-		parts := strings.Split(p, ".")
-		at := env
-		for _, part := range parts[:len(parts)-1] {
-			next, ok := at[part].(types.Map)
-			if !ok {
-				next = types.Map{}
-				at[part] = next
-			}
-			at = next
-		}
-		at[parts[len(parts)-1]] = exprType(operands[i])
+		at, key := within(env, p)
+		at[key] = exprType(operands[i])
 	}
 	options := append(checked(), expr.Env(env), expr.Patch(nullEquality{}))
 	options = append(options, dates()...)

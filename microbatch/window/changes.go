@@ -48,20 +48,13 @@ type Receiver struct {
 	Alone bool
 }
 
-// noting is the receiver that notes that an error was its own.
-func (to Receiver) noting(theirs *bool) Receiver {
-	rows, changes := to.Rows, to.Changes
-	to.Rows = func(d Documents) error {
-		err := rows(d)
+// noting is f, and notes whether an error was its own.
+func noting[T any](f func(T) error, theirs *bool) func(T) error {
+	return func(x T) error {
+		err := f(x)
 		*theirs = err != nil
 		return err
 	}
-	to.Changes = func(c Changes) error {
-		err := changes(c)
-		*theirs = err != nil
-		return err
-	}
-	return to
 }
 
 // teller finds what has become of rows since the emission before.

@@ -93,37 +93,11 @@ func TestChangesMakeOnePaneOfAnother(t *testing.T) {
 		keys := rapid.SampledFrom([]int{5, 60, 60, 1500}).Draw(rt, "keys")
 		o := window.RollingOptions{Budget: 1 << 30, Granule: time.Minute, Hasher: window.NewHasher()}
 		r := window.NewRolling(o)
-		made := int64(0)
-		part := func(at, records int) window.Source {
-			made++
-			return window.Source{ID: fmt.Sprint(at, "/", made), Start: minute(at), Run: random(t, bound, minute(at), made, records, keys), All: true, Windowed: true}
-		}
-		var parts []window.Source
-		for at := range 6 {
-			parts = append(parts, part(at, keys))
-		}
+		parts := newTide(t, bound, keys)
 		have, since := held{}, (*window.Mark)(nil)
 		for n := 6; n < 16; n++ {
-			switch rapid.SampledFrom([]string{"next", "few", "few", "few", "late", "vanish", "names", "nothing"}).Draw(rt, "event") {
-			case "next":
-				parts = append(parts, part(n, keys))
-			case "few":
-				parts = append(parts, part(n, 3))
-			case "late":
-				parts[len(parts)-2] = part(n-2, keys/2)
-			case "vanish":
-				parts = parts[:len(parts)-1]
-			case "names":
-				s := part(n-1, 4)
-				s.All, s.Windowed = false, false
-				parts = append(parts, s)
-			}
-			var sources []window.Source
-			for _, s := range parts {
-				if s.Start.After(minute(n - 6)) {
-					sources = append(sources, s)
-				}
-			}
+			parts.event(rapid.SampledFrom([]string{"next", "few", "few", "few", "late", "vanish", "names", "nothing"}).Draw(rt, "event"), n)
+			sources := parts.sources(n)
 			want := held{}
 			if err := window.Fold(bound, sources, nil, minute(n), want.take); err != nil {
 				rt.Fatal(err)

@@ -72,6 +72,60 @@ func emitted(t testing.TB, hasher window.Hasher, hashing bool, fold func(emit fu
 	return lines
 }
 
+// tide is slices of keys that come and go by the minute.
+type tide struct {
+	t     testing.TB
+	bound *index.Bound
+	keys  int
+	made  int64
+	parts []window.Source
+}
+
+// newTide returns slices of minutes 0 to 5.
+func newTide(t testing.TB, bound *index.Bound, keys int) *tide {
+	t.Helper()
+	x := &tide{t: t, bound: bound, keys: keys}
+	for at := range 6 {
+		x.event("next", at)
+	}
+	return x
+}
+
+func (x *tide) part(at, records int) window.Source {
+	x.made++
+	run := random(x.t, x.bound, minute(at), x.made, records, x.keys)
+	return window.Source{ID: fmt.Sprint(at, "/", x.made), Start: minute(at), Run: run, All: true, Windowed: true}
+}
+
+// event is what happens in minute n: a slice comes, of many keys or a few, or one
+// late in another's place, or one that only names keys, or the last vanishes.
+func (x *tide) event(what string, n int) {
+	switch what {
+	case "next":
+		x.parts = append(x.parts, x.part(n, x.keys))
+	case "few":
+		x.parts = append(x.parts, x.part(n, 3))
+	case "late":
+		x.parts[len(x.parts)-2] = x.part(n-2, x.keys/2)
+	case "vanish":
+		x.parts = x.parts[:len(x.parts)-1]
+	case "names":
+		s := x.part(n-1, 4)
+		s.All, s.Windowed = false, false
+		x.parts = append(x.parts, s)
+	}
+}
+
+// sources are those of the six minutes up to n.
+func (x *tide) sources(n int) (out []window.Source) {
+	for _, s := range x.parts {
+		if s.Start.After(minute(n - 6)) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // TestKeptDocumentsAreThoseOfAFold: documents that are kept between runs are
 // those that would be extracted, with keys and hashes, where there is room for
 // them and where there is not; and they are kept, what changed is extracted
@@ -87,36 +141,10 @@ func TestKeptDocumentsAreThoseOfAFold(t *testing.T) {
 		}
 		tight := rapid.IntRange(0, 3).Draw(rt, "tight") == 0
 		r := window.NewRolling(o)
-		limited, made := false, int64(0)
-		part := func(at, records int) window.Source {
-			made++
-			return window.Source{ID: fmt.Sprint(at, "/", made), Start: minute(at), Run: random(t, bound, minute(at), made, records, keys), All: true, Windowed: true}
-		}
-		var parts []window.Source
-		for at := range 6 {
-			parts = append(parts, part(at, keys))
-		}
+		limited, parts := false, newTide(t, bound, keys)
 		for n := 6; n < 14; n++ {
-			switch rapid.SampledFrom([]string{"next", "next", "few", "late", "vanish", "names"}).Draw(rt, "event") {
-			case "next":
-				parts = append(parts, part(n, keys))
-			case "few":
-				parts = append(parts, part(n, 3))
-			case "late":
-				parts[len(parts)-2] = part(n-2, keys/2)
-			case "vanish":
-				parts = parts[:len(parts)-1]
-			case "names":
-				s := part(n-1, 4)
-				s.All, s.Windowed = false, false
-				parts = append(parts, s)
-			}
-			var sources []window.Source
-			for _, s := range parts {
-				if s.Start.After(minute(n - 6)) {
-					sources = append(sources, s)
-				}
-			}
+			parts.event(rapid.SampledFrom([]string{"next", "next", "few", "late", "vanish", "names"}).Draw(rt, "event"), n)
+			sources := parts.sources(n)
 			want := emitted(t, window.Hasher{}, false, func(emit func(window.Documents) error) error {
 				return window.Fold(bound, sources, nil, minute(n), emit)
 			})

@@ -168,7 +168,8 @@ func (r *Rolling) FoldInto(ended func() error, bound *index.Bound, sources []Sou
 	}
 	r.refused = refusal{}
 	theirs := false
-	if err := r.emit(bound, base, sampler, to.noting(&theirs), &did); err != nil {
+	to.Rows, to.Changes = noting(to.Rows, &theirs), noting(to.Changes, &theirs)
+	if err := r.emit(bound, base, sampler, to, &did); err != nil {
 		if !theirs {
 			r.release() // what is kept may be at fault
 		}
