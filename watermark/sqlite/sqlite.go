@@ -64,15 +64,16 @@ func open(ctx context.Context, o Options) (*database, []migrations.Migration, er
 		o.CallTimeout = 5 * time.Second
 	}
 	// One writer: SQLite has one anyway, and waiting in Go heeds the context.
-	writer, err := sql.Open("sqlite", dsn(path, o.CallTimeout, "immediate"))
+	writes, err := newConnector(dsn(path, o.CallTimeout, "immediate"))
 	if err != nil {
 		return nil, nil, fmt.Errorf("open state store %s: %w", path, err)
 	}
-	writer.SetMaxOpenConns(1)
-	reader, err := sql.Open("sqlite", dsn(path, o.CallTimeout, "deferred"))
+	reads, err := newConnector(dsn(path, o.CallTimeout, "deferred"))
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("open state store %s: %w", path, err), writer.Close())
+		return nil, nil, fmt.Errorf("open state store %s: %w", path, err)
 	}
+	writer, reader := sql.OpenDB(writes), sql.OpenDB(reads)
+	writer.SetMaxOpenConns(1)
 	reader.SetMaxOpenConns(4)
 	d := &database{writer: writer, reader: reader, timeout: o.CallTimeout}
 	// The first write connection makes the file and turns WAL on; a reader
