@@ -87,7 +87,11 @@ func (l *Lifter) timed() (fields []int) {
 // leaveOut takes the records out of rows whose values no document can hold, and
 // counts them as bad.
 func (l *Lifter) leaveOut(batch *column.Batch, first int64, st *Stats) error {
+	if len(l.timedFields) == 0 {
+		return nil
+	}
 	clear(l.whys)
+	l.held = zeroed(l.held, len(batch.Columns))
 	for _, n := range l.timedFields {
 		if err := l.findUnheld(n, batch); err != nil {
 			return named(err, first)
@@ -116,9 +120,7 @@ func (l *Lifter) leaveOut(batch *column.Batch, first int64, st *Stats) error {
 // findUnheld notes the records that field n takes and no document can hold.
 func (l *Lifter) findUnheld(n int, batch *column.Batch) error {
 	f := &l.fields[n]
-	if !f.computesTimes && !slices.ContainsFunc(f.args, func(c int) bool {
-		return c >= 0 && hasTimes(batch.Columns[c].Type) && slices.ContainsFunc(l.rows, func(i int32) bool { return unheld(batch.Columns[c], int(i)) != "" })
-	}) {
+	if !f.computesTimes && !slices.ContainsFunc(f.args, func(c int) bool { return c >= 0 && l.holdsNot(batch, c) }) {
 		return nil
 	}
 	in := combine.Input{Rows: l.rows, Groups: make([]uint32, batch.Len), Order: &l.order}
@@ -141,6 +143,19 @@ func (l *Lifter) findUnheld(n int, batch *column.Batch) error {
 		}
 	}
 	return nil
+}
+
+// holdsNot says whether some of the records that count have in column c what no
+// document can hold. Fields that share the column share the answer.
+func (l *Lifter) holdsNot(batch *column.Batch, c int) bool {
+	if l.held[c] == unsaid {
+		v := batch.Columns[c]
+		l.held[c] = keeps
+		if hasTimes(v.Type) && slices.ContainsFunc(l.rows, func(i int32) bool { return unheld(v, int(i)) != "" }) {
+			l.held[c] = removes
+		}
+	}
+	return l.held[c] == removes
 }
 
 // unheldArgs names the arguments of a record that no document can hold.

@@ -63,6 +63,7 @@ type Lifter struct {
 	order            recordOrder
 	in               combine.Input
 	whys             map[int32]string // why records are bad that pick took for good
+	held             []tri            // of columns whether documents can hold their records: true where not
 }
 
 // lifted is one fn of the shape with what it reads.

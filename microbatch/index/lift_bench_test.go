@@ -114,6 +114,10 @@ func BenchmarkLift(b *testing.B) {
 		{Name: "lowest", Fn: "min", Args: []string{"price"}}, {Name: "highest", Fn: "max", Args: []string{"price"}},
 		{Name: "title", Fn: "latest", Args: []string{"title"}},
 	}
+	times := []index.FieldSpec{
+		{Name: "seen", Fn: "max", Args: []string{"updated_at"}}, {Name: "since", Fn: "min", Args: []string{"updated_at"}},
+		{Name: "last", Fn: "latest", Args: []string{"updated_at"}}, {Name: "first", Fn: "earliest", Args: []string{"updated_at"}},
+	}
 	for _, c := range []struct {
 		name, key string
 		fields    []index.FieldSpec
@@ -121,6 +125,7 @@ func BenchmarkLift(b *testing.B) {
 		{"int/all", "item_id", all}, {"string/all", "item", all}, {"int/numbers", "item_id", all[:6]},
 		{"int/count", "item_id", all[:1]}, {"string/count", "item", all[:1]}, {"int/sum of integers", "item_id", all[1:2]}, {"int/sum of doubles", "item_id", all[2:3]},
 		{"int/sum of decimals", "item_id", all[3:4]}, {"int/min", "item_id", all[4:5]}, {"int/latest", "item_id", all[6:]},
+		{"int/times", "item_id", times},
 		{"int/newest", "item_id", []index.FieldSpec{{Name: "titles", Fn: "newest", Args: []string{"title"}, Params: map[string]any{"n": 3}}}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
