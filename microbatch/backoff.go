@@ -3,6 +3,7 @@ package microbatch
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 
 	"github.com/deltad/deltad/microbatch/slice"
 )
@@ -28,6 +29,15 @@ func (b *backoff) holds(inputs func() string) bool {
 	}
 	b.wait--
 	return b.wait > 0
+}
+
+// waiting is the error of a trigger that passes without an attempt.
+func (b *backoff) waiting() error {
+	triggers := "triggers"
+	if b.wait == 1 {
+		triggers = "trigger"
+	}
+	return fmt.Errorf("waiting %d more %s after %d failed attempts: %w", b.wait, triggers, b.failures, b.last)
 }
 
 // failed notes a failed attempt on the inputs.

@@ -25,8 +25,11 @@ import (
 func TestWaitingIsNotFailing(t *testing.T) {
 	b := newBench(t, benchOptions{change: func(s *microbatch.Settings) { s.SkipAfter = 100 }})
 	b.put("03:00", "a.ndjson", "nonsense")
-	for range 26 { // attempts at triggers 1, 2, 4, 8, 16 and 26
-		b.step("03:00", microbatch.Failed)
+	says := map[int]string{3: "waiting 1 more trigger after 2 failed attempts: ", 5: "waiting 3 more triggers after 3 failed attempts: "}
+	for n := 1; n <= 26; n++ { // attempts at triggers 1, 2, 4, 8, 16 and 26
+		if r := b.step("03:00", microbatch.Failed); !strings.HasPrefix(r.Err.Error(), says[n]) {
+			t.Errorf("trigger %d: %v, want %s…", n, r.Err, says[n])
+		}
 	}
 	states, err := b.state.ObjectStates(t.Context(), "ads")
 	if err != nil || len(states) != 1 || states[0].Failures != 6 {

@@ -136,7 +136,7 @@ func (p *Pipeline) run(ctx context.Context, t term, row watermark.Pipeline, now 
 	}
 	sign := func() string { return plan.signature(p.set.ConfigHash) }
 	if !o.Force && !o.Retry && p.backoff.holds(sign) {
-		return false, fmt.Errorf("waiting %d more triggers after %d failed attempts: %w", p.backoff.wait, p.backoff.failures, p.backoff.last)
+		return false, p.backoff.waiting()
 	}
 	planned := p.seen.head.Delta
 	if err := p.claim(ctx, t); err != nil {
