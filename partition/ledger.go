@@ -1,9 +1,6 @@
 package partition
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // State is what became of a partition.
 type State uint8
@@ -42,33 +39,4 @@ func (s State) String() string {
 		return stateNames[s]
 	}
 	return fmt.Sprintf("state(%d)", uint8(s))
-}
-
-// MarshalText is String; an invalid state is an error.
-func (s State) MarshalText() ([]byte, error) {
-	if !s.Valid() {
-		return nil, fmt.Errorf("ledger %s: not a state", s)
-	}
-	return []byte(s.String()), nil
-}
-
-// UnmarshalText is ParseState.
-func (s *State) UnmarshalText(b []byte) (err error) {
-	*s, err = ParseState(string(b))
-	return err
-}
-
-// LedgerEntry is the ledger's line for one partition.
-type LedgerEntry struct {
-	// Partition is the start, UTC.
-	Partition time.Time `json:"partition"`
-	// Fingerprint is that of the objects as last committed, lower-case hex; "" if none were.
-	Fingerprint string `json:"fingerprint"`
-	State       State  `json:"state"`
-	// RunID is the run that last changed the entry.
-	RunID string `json:"run_id"`
-	// Objects is how many objects the fingerprint stands for.
-	Objects int `json:"objects"`
-	// Note says more to people: a reason, a late object's name.
-	Note string `json:"note,omitempty"`
 }

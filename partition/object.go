@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -101,26 +100,5 @@ func appendObject(buf []byte, o *Object) []byte {
 	return binary.AppendVarint(buf, o.Size)
 }
 
-// ParseFingerprint reads what String wrote.
-func ParseFingerprint(s string) (Fingerprint, error) {
-	var f Fingerprint
-	if len(s) != hex.EncodedLen(len(f)) {
-		return f, fmt.Errorf("fingerprint %q: want %d hex digits", s, hex.EncodedLen(len(f)))
-	}
-	if _, err := hex.Decode(f[:], []byte(s)); err != nil {
-		return f, fmt.Errorf("fingerprint %q: %w", s, err)
-	}
-	return f, nil
-}
-
 // String is lower-case hex.
 func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
-
-// MarshalText is String.
-func (f Fingerprint) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
-
-// UnmarshalText is ParseFingerprint.
-func (f *Fingerprint) UnmarshalText(b []byte) (err error) {
-	*f, err = ParseFingerprint(string(b))
-	return err
-}
