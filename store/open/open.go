@@ -51,7 +51,7 @@ func Open(ctx context.Context, url string, o Options) (store.Store, error) {
 	return store.Prefixed(st, loc.Prefix), nil
 }
 
-// Location is a URL in parts. Two locations overlap if Scheme and Name are equal and one Prefix begins with the other.
+// Location is a URL in parts.
 type Location struct {
 	// Scheme is "s3", "file" or "mem".
 	Scheme string
@@ -59,11 +59,6 @@ type Location struct {
 	Name string
 	// Prefix is empty or ends in "/"; for files it is the directory without the leading "/".
 	Prefix string
-}
-
-// Overlaps reports whether an object can lie under both.
-func (l Location) Overlaps(o Location) bool {
-	return l.Scheme == o.Scheme && l.Name == o.Name && (strings.HasPrefix(l.Prefix, o.Prefix) || strings.HasPrefix(o.Prefix, l.Prefix))
 }
 
 // Parse takes a URL apart.

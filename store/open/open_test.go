@@ -41,32 +41,6 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestOverlaps(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want bool
-	}{
-		{"s3://b/in", "s3://b/in/out", true},
-		{"s3://b/in", "s3://b/in-out", false},
-		{"s3://b", "s3://b/x", true},
-		{"s3://b/x", "s3://c/x", false},
-		{"file:///d/in", "file:///d/./in/", true},
-		{"file:///d/in", "file:///d/out", false},
-	} {
-		a, err := open.Parse(c.a)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := open.Parse(c.b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if a.Overlaps(b) != c.want || b.Overlaps(a) != c.want {
-			t.Errorf("%s and %s: want %v", c.a, c.b, c.want)
-		}
-	}
-}
-
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	m := mem.New("t")
