@@ -34,5 +34,5 @@
 // Manifests and lookups spell a key column's value like this: bool true or false; integers in decimal; float and double as the shortest
 // text that reads back to the same double, NaN, +Inf or -Inf; decimal with exactly its scale's digits; string as it is; bytes in
 // lower-case hexadecimal; date 2006-01-02; time 15:04:05 and timestamp 2006-01-02T15:04:05Z, both with the digits of a second that are
-// needed. ParseKey reads the same, and brings what people write (12.5 for 12.50, +00:00 for Z) into this form.
+// needed. KeyRow reads it, and what people write for it (12.5 for 12.50, +00:00 for Z).
 package parquet

@@ -71,15 +71,6 @@ func decimalText(unscaled *big.Int, scale int) string {
 	return s
 }
 
-// ParseKey brings what someone wrote for a key column of type t into the form KeyText gives, or says what is wrong with it.
-func ParseKey(t column.Type, s string) (string, error) {
-	v := column.New(t)
-	if err := appendText(v, s); err != nil {
-		return "", fmt.Errorf("%q is no %s: %w", s, t, plain(err))
-	}
-	return KeyText(v, 0), nil
-}
-
 // plain takes off an error of strconv what names the function and repeats the text.
 func plain(err error) error {
 	var number *strconv.NumError

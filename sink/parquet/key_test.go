@@ -56,11 +56,21 @@ func TestKeyTexts(t *testing.T) {
 		{typ: column.Of(column.Timestamp), in: "0001-01-01T00:00:00.000001Z", want: "0001-01-01T00:00:00.000001Z"},
 		{typ: column.Of(column.Timestamp), in: "10 o'clock", unwritable: true},
 	} {
-		got, err := ParseKey(tc.typ, tc.in)
+		got, err := keyText(tc.typ, tc.in)
 		if tc.unwritable != (err != nil) || got != tc.want {
 			t.Errorf("%s %q: %q, %v", tc.typ, tc.in, got, err)
 		}
 	}
+}
+
+// keyText brings what someone wrote for a key column of the type into the form
+// that KeyText gives.
+func keyText(typ column.Type, written string) (string, error) {
+	row, err := KeyRow([]column.Field{{Name: "k", Type: typ, Key: true}}, []string{written})
+	if err != nil {
+		return "", err
+	}
+	return KeyText(row.Columns[0], 0), nil
 }
 
 func FuzzParseType(f *testing.F) {
