@@ -29,6 +29,6 @@
 // do with each other, of secrets that are random in each process and never stored or shown, so that nobody can aim at a collision. If a changed
 // document is missed with a chance of 2⁻¹²⁸ for each two of its values, an index of 10⁹ documents of 100 values all of which change in every
 // run, run every 30 seconds for a year (10⁶ panes), misses one in 10¹⁹ years.
-// With 64 bits it would be one in 20,000 years, which is little too, but a wrong document is the one thing nobody would notice: counts may be
+// With 64 bits it would be one in four years, which is little too, but a wrong document is the one thing nobody would notice: counts may be
 // made on that, panes may not. Were it to happen, the next snapshot would end it, and `deltad verify --recompute` would find it.
 package layers
