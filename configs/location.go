@@ -96,7 +96,7 @@ func (l Location) String() string {
 	return strings.TrimSuffix(l.Scheme+"://"+l.Bucket+"/"+l.Path, "/")
 }
 
-// place identifies a location across pipelines: buckets of one name behind
+// storePlace identifies a location across pipelines: buckets of one name behind
 // two endpoints are two buckets.
 type storePlace struct {
 	endpoint string

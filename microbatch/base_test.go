@@ -146,7 +146,7 @@ func TestBaseAndDeltaAreOneIndex(t *testing.T) {
 	b.step("05:03", microbatch.WasIdle)
 }
 
-// moved asks for a rollback to the last pane over a former base (or to pane,
+// rollback asks for a rollback to the last pane over a former base (or to pane,
 // if given) and takes a step.
 func (b *bench) rollback(pane sink.Ref, bar string, pause bool, clock string) watermark.Intent {
 	b.t.Helper()

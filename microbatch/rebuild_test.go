@@ -210,7 +210,7 @@ func TestRebuildIsTakenOver(t *testing.T) {
 	}
 }
 
-// TestPanicFailsOneRebuild is case B28 of a rebuild: the next one runs.
+// TestB28PanicFailsOneRebuild is case B28 of a rebuild: the next one runs.
 func TestB28PanicFailsOneRebuild(t *testing.T) {
 	b := newBaseBench(t, nil)
 	b.put("03:00", "a.ndjson", row("x", "03:00", 2, "one"))

@@ -19,7 +19,7 @@ func AtPtr(t time.Time) *Time {
 	return &v
 }
 
-// Equal says whether both are the same instant; two nulls are equal.
+// sameTime says whether both are the same instant; two nulls are equal.
 func sameTime(a, b *Time) bool {
 	if a == nil || b == nil {
 		return a == b

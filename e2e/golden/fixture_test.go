@@ -188,7 +188,7 @@ func permutations(list []int, from int, each func([]int)) {
 	}
 }
 
-// objects are the files of a variant, by path below the source.
+// files are those of a variant, by path below the source.
 func (v variant) files(t *testing.T, all [][]record) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}

@@ -123,8 +123,8 @@ type Proxy struct {
 // New starts a proxy before the server at target.
 func New(target string) (*Proxy, error) { return start(target, false) }
 
-// NewTLS starts a proxy that speaks TLS with the client; its certificate is
-// CertPEM.
+// NewTLS starts a proxy that speaks TLS with the client; Certificate
+// is what it shows.
 func NewTLS(target string) (*Proxy, error) { return start(target, true) }
 
 func start(target string, secure bool) (*Proxy, error) {
