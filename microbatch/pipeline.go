@@ -55,6 +55,9 @@ type Lister interface {
 	Newest(ctx context.Context, now time.Time, after *time.Time) (source.Found, error)
 	Scan(ctx context.Context, now, after time.Time) (source.Listing, error)
 	ConfirmGone(ctx context.Context, keys []string) ([]string, error)
+	// Place is the partition of an object as the source is configured; not ok
+	// where the source has no such object.
+	Place(key string, size int64) (start time.Time, ok bool)
 	// Eligibility is the time rule that Newest and Scan keep to.
 	Eligibility() partition.Eligibility
 }

@@ -46,6 +46,9 @@ type Facts struct {
 	// Objects are the visible ones listed, in key order, vanished inputs that
 	// a HEAD still found included.
 	Objects []partition.Object
+	// Place is the partition of an object as the source is configured now; not
+	// ok where it has no such object. nil: objects are where they were.
+	Place func(key string, size int64) (start time.Time, ok bool)
 	// Listed is the range that was listed.
 	Listed partition.Range
 	// Settle is how long partitions are left alone before they are read; 0

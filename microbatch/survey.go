@@ -28,6 +28,7 @@ type survey struct {
 // survey lists what a plan needs. It writes nothing.
 func (p *Pipeline) survey(ctx context.Context, now time.Time, o StepOptions) (survey, error) {
 	s := survey{facts: Facts{Now: now, Live: p.seen.live, Progress: p.progress(), ConfigHash: p.set.ConfigHash, Settle: p.set.Lister.Eligibility().Settle}}
+	s.facts.Place = p.set.Lister.Place
 	s.facts.AcceptLoss, s.facts.Force, s.facts.Since, s.facts.Lost = o.AcceptLoss, o.Force, p.set.Since, p.lost
 	if err := p.surveyBases(ctx, now, o, &s.facts); err != nil {
 		return s, err
@@ -202,7 +203,9 @@ const confirmBatch = 200
 
 // confirmGone asks by name for the inputs of the live pane, and for what its
 // bases read, where the listing lacks them: one that is still there stays an
-// input, because a listing may lag. Once so many inputs are gone that the plan
+// input, because a listing may lag. One that the source as it is configured now
+// has no place for is not asked for: however long the bucket keeps it, it is
+// gone from the source. Once so many inputs are gone that the plan
 // is held, the others need no asking. What was found to be gone is not asked
 // for again before the listing has it.
 func (p *Pipeline) confirmGone(ctx context.Context, s *survey) error {
@@ -219,6 +222,11 @@ func (p *Pipeline) confirmGone(ctx context.Context, s *survey) error {
 		if !s.facts.Listed.Contains(in.Partition.Time) || there.has(in.Key) || p.gone[in.Key] {
 			return
 		}
+		start, ok := p.set.Lister.Place(in.Key, in.Bytes)
+		if !ok || !s.facts.Listed.Contains(start) {
+			return
+		}
+		in.Partition = sink.At(start)
 		if _, known := missing[in.Key]; !known {
 			missing[in.Key], keys = in, append(keys, in.Key)
 		}

@@ -38,7 +38,7 @@ func (p *Plan) carried(f Facts) []partition.Object {
 	have := map[string]bool{}
 	carry := func(in sink.Input) {
 		o := partition.Object{Key: in.Key, ETag: in.ETag, Size: in.Bytes, Partition: in.Partition.Time}
-		if !have[o.Key] && !o.Partition.After(f.Listed.From) && !p.Coverage.Contains(o.Partition) && !o.Partition.Before(f.Since) && p.unread(o) && !f.Lost[idOf(o)] {
+		if !have[o.Key] && !o.Partition.After(f.Listed.From) && !p.Coverage.Contains(o.Partition) && !o.Partition.Before(f.Since) && p.unread(o) && !f.Lost[idOf(o)] && f.placed(o) {
 			out, have[o.Key] = append(out, o), true
 		}
 	}
@@ -58,6 +58,16 @@ func (p *Plan) carried(f Facts) []partition.Object {
 		}
 	}
 	return out
+}
+
+// placed says whether the source as it is configured now still has an object
+// where it was: what lies below a prefix that was given up is not carried.
+func (f Facts) placed(o partition.Object) bool {
+	if f.Place == nil {
+		return true
+	}
+	start, ok := f.Place(o.Key, o.Size)
+	return ok && start.Equal(o.Partition)
 }
 
 // stale finds what the bases read and what is no longer there as they read it.

@@ -226,6 +226,18 @@ func (s *Source) Scan(ctx context.Context, now, after time.Time) (Listing, error
 	return l, nil
 }
 
+// Place returns the start of the partition that holds an object of this key and size, as the source is configured: a visible one, whatever
+// its time. ok is false where no listing has it: the prefix, the layout or the rules of what is ignored know no such object.
+func (s *Source) Place(key string, size int64) (start time.Time, ok bool) {
+	for _, base := range s.bases {
+		if rel, below := strings.CutPrefix(key, base); below {
+			k := s.layout.Parse(rel, size)
+			return k.Start, k.Verdict == partition.OK
+		}
+	}
+	return time.Time{}, false
+}
+
 // PathColumns returns the name=value directories of an object's key, below the configured prefix, exactly as they are.
 func (s *Source) PathColumns(key string) []partition.Column {
 	for _, base := range s.bases {
