@@ -200,23 +200,11 @@ func (c *cli) rollback(ctx context.Context, p control.Pipe, t control.Target, o 
 		now := watermarkLineOf(row)
 		line.Now = &now
 	}
-	text := describeRollback(plan) + "\n"
-	switch in.State {
-	case watermark.IntentApplied:
-		text += "done"
-		if plan.Pause {
-			text += fmt.Sprintf("; %s stays paused until it is resumed", plan.Pipeline)
-		}
-	case watermark.IntentFailed:
-		text += "given up: " + in.Note
-	default:
-		text += fmt.Sprintf("decided as %s, and no leader has carried it out within %s; the next one will", in.ID, o.wait)
+	done := "done"
+	if plan.Pause {
+		done += fmt.Sprintf("; %s stays paused until it is resumed", plan.Pipeline)
 	}
-	perr := c.say(line, text)
-	if err == nil && in.State == watermark.IntentApplied {
-		return perr
-	}
-	return failed(errors.Join(err, perr, resetUndone(in)))
+	return c.decided(line, describeRollback(plan), done, in, o.wait, err)
 }
 
 // describeRollback says a plan to people.

@@ -257,6 +257,28 @@ func TestRollbackToAPane(t *testing.T) {
 	r.do(1, "base", "unpin", run)
 }
 
+// TestRollbackThatWaits for another process's lease says that it is one.
+func TestRollbackThatWaits(t *testing.T) {
+	r := newFullRig(t, "{}")
+	r.put(0)
+	r.do(0, "run", "--once")
+	before, _, _ := r.do(0, "status", "-o", "json")
+	r.put(1)
+	r.do(0, "run", "--once")
+	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(r.dir, "state.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if _, err := st.Acquire(t.Context(), "ads", watermark.RoleDelta, "elsewhere", time.Minute, 0); err != nil {
+		t.Fatal(err)
+	}
+	done, _, e := r.do(1, "base", "rollback", "--pane", before["run_id"].(string), "--reason", "minute one is wrong", "--wait", "100ms", "-o", "json")
+	if id, ok := sub(done, "intent", "id").(string); !ok || !strings.Contains(e, "rollback "+id+" is still pending") {
+		t.Errorf("%v, %s", done, e)
+	}
+}
+
 // TestRebuildOpen: the second request gets the first one's id, over HTTP and by
 // command; one that is queued is called off at once.
 func TestRebuildOpen(t *testing.T) {

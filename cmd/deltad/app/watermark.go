@@ -138,28 +138,25 @@ func (c *cli) reset(ctx context.Context, p control.Pipe, to time.Time, o resetFl
 		now := watermarkLineOf(row)
 		line.Now = &now
 	}
-	text := describe(plan) + "\n"
+	return c.decided(line, describe(plan), fmt.Sprintf("done; %s stays paused until it is resumed", plan.Pipeline), in, o.wait, err)
+}
+
+// decided prints what was planned and what has become of the intent that it led
+// to: done, where that was applied. err is of the wait for it.
+func (c *cli) decided(line any, plan, done string, in watermark.Intent, wait time.Duration, err error) error {
 	switch in.State {
 	case watermark.IntentApplied:
-		text += fmt.Sprintf("done; %s stays paused until it is resumed", plan.Pipeline)
 	case watermark.IntentFailed:
-		text += "given up: " + in.Note
+		done = "given up: " + in.Note
 	default:
-		text += fmt.Sprintf("decided as %s, and no leader has carried it out within %s; the next one will", in.ID, o.wait)
+		done = fmt.Sprintf("decided as %s, and no leader has carried it out within %s; the next one will", in.ID, wait)
+		err = errors.Join(err, fmt.Errorf("%s %s is still pending", in.Kind, in.ID))
 	}
-	perr := c.say(line, text)
+	perr := c.say(line, plan+"\n"+done)
 	if err == nil && in.State == watermark.IntentApplied {
 		return perr
 	}
-	return failed(errors.Join(err, perr, resetUndone(in)))
-}
-
-// resetUndone is the error of a reset that has not come about.
-func resetUndone(in watermark.Intent) error {
-	if in.State == watermark.IntentPending {
-		return fmt.Errorf("reset %s is still pending", in.ID)
-	}
-	return nil
+	return failed(errors.Join(err, perr))
 }
 
 // describe says a plan to people.
