@@ -30,6 +30,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/deltad/deltad/partition"
@@ -123,7 +124,9 @@ func (r Rule) Advance(past Past, n, oldest time.Time, skips bool) (Coverage, err
 	c.From = cut
 	if skips && !past.Progress.IsZero() && past.Progress.Before(cut) {
 		c.Gap = &partition.Range{From: past.Progress, To: cut}
-		c.Gaps = append(c.Gaps, *c.Gap)
+		if !slices.ContainsFunc(c.Gaps, func(g partition.Range) bool { return g.From.Equal(c.Gap.From) && g.To.Equal(c.Gap.To) }) {
+			c.Gaps = append(c.Gaps, *c.Gap)
+		}
 	}
 	return c, nil
 }
@@ -162,10 +165,11 @@ func (r Rule) remember(past Past, n time.Time) ([]Jump, []partition.Range) {
 			continue
 		}
 		jumps = append(jumps, j)
-		for _, g := range past.Gaps {
-			if g.From.Equal(j.From) {
-				gaps = append(gaps, g)
-			}
+	}
+	for _, g := range past.Gaps {
+		// After a reset two jumps may have one start; the gap is copied once.
+		if slices.ContainsFunc(jumps, func(j Jump) bool { return g.From.Equal(j.From) }) {
+			gaps = append(gaps, g)
 		}
 	}
 	return jumps, gaps

@@ -3,6 +3,7 @@ package window_test
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -139,6 +140,36 @@ func TestGapsAreRepeatedWhileTheirJumpIs(t *testing.T) {
 		}
 		if c.Gap != nil {
 			t.Fatalf("at %d the gap is told again as new", n)
+		}
+	}
+}
+
+// TestGapsOfTwoJumpsFromOneStart: after a reset back to where a jump began two
+// jumps have one start. Each pane repeats their gaps once; they doubled with
+// every pane.
+func TestGapsOfTwoJumpsFromOneStart(t *testing.T) {
+	rule := window.Rule{Size: time.Hour, Max: time.Hour, OnGap: window.Skip}
+	var c window.Coverage
+	for _, at := range []int{200, 200, 201} { // twice reset to 0
+		past := window.Past{Progress: minute(0), Jumps: c.Jumps, Gaps: c.Gaps}
+		var err error
+		if c, err = rule.Advance(past, minute(at), time.Time{}, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []partition.Range{{From: minute(0), To: minute(140)}, {From: minute(0), To: minute(141)}}
+	for n := 202; n <= 220; n++ {
+		if !slices.Equal(c.Gaps, want) {
+			t.Fatalf("before %d: gaps %v, want %v", n, c.Gaps, want)
+		}
+		past := window.Past{Progress: minute(n - 1), Jumps: c.Jumps, Gaps: c.Gaps}
+		if n%2 == 0 {
+			c = rule.Refine(past, minute(n-1), time.Time{})
+			continue
+		}
+		var err error
+		if c, err = rule.Advance(past, minute(n), time.Time{}, false); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
