@@ -75,7 +75,9 @@ func (p *Pipeline) listFrom(ctx context.Context, now time.Time, s *survey) (afte
 	live := p.seen.live
 	defer func() {
 		if ok && after.Before(p.set.Since) {
-			after = p.set.Since.Add(-time.Nanosecond) // the first partition is included
+			// The first partition is included. Starts are whole seconds; the state
+			// store, whose ledger may begin here, takes nothing finer than it keeps.
+			after = p.set.Since.Add(-time.Nanosecond).Truncate(time.Second)
 		}
 	}()
 	if live != nil {
