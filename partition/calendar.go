@@ -89,9 +89,6 @@ func nextOffsetChange(loc *time.Location) (time.Time, bool) {
 // Granularity is the nominal length of a partition. Around daylight-saving changes partitions are longer or shorter; At has the truth.
 func (c Calendar) Granularity() time.Duration { return c.granule }
 
-// Location is the zone of the labels.
-func (c Calendar) Location() *time.Location { return c.loc }
-
 // Floor returns the start of the partition that contains t.
 func (c Calendar) Floor(t time.Time) time.Time {
 	if c.fixed {
@@ -271,11 +268,6 @@ func (r Range) Intersect(o Range) Range {
 	return r
 }
 
-// Covers reports whether everything in o lies in r.
-func (r Range) Covers(o Range) bool {
-	return o.Empty() || !o.From.Before(r.From) && !o.To.After(r.To)
-}
-
 // Union returns the same partitions as the given ranges together, as disjoint, non-touching, non-empty ranges in time order.
 func Union(ranges ...Range) []Range {
 	var in []Range
@@ -294,24 +286,6 @@ func Union(ranges ...Range) []Range {
 			continue
 		}
 		out = append(out, r)
-	}
-	return out
-}
-
-// Subtract returns what lies in r and in none of the others, in time order.
-func (r Range) Subtract(others ...Range) []Range {
-	var out []Range
-	from := r.From
-	for _, o := range Union(others...) {
-		if gap := (Range{From: from, To: o.From}).Intersect(r); !gap.Empty() {
-			out = append(out, gap)
-		}
-		if o.To.After(from) {
-			from = o.To
-		}
-	}
-	if rest := (Range{From: from, To: r.To}); !rest.Empty() {
-		out = append(out, rest)
 	}
 	return out
 }

@@ -62,7 +62,7 @@ func TestB12LocalHours(t *testing.T) {
 		"a local hour that is skipped does not exist and its prefix is quarantined; UTC has neither" {
 		t.Errorf("warnings %q", warnings)
 	}
-	if utc := layout(t, "%Y/%m/%d/%H", LayoutOptions{}); len(utc.Warnings()) != 0 || utc.Location() != time.UTC {
+	if utc := layout(t, "%Y/%m/%d/%H", LayoutOptions{}); len(utc.Warnings()) != 0 || utc.loc != time.UTC {
 		t.Errorf("UTC is the default and has nothing to warn of: %q", utc.Warnings())
 	}
 }
@@ -183,17 +183,11 @@ func TestRanges(t *testing.T) {
 		{"union", Union(r(5, 6), r(1, 3), r(2, 4), r(9, 8)), []Range{r(1, 4), r(5, 6)}},
 		{"touching", Union(r(1, 2), r(2, 3)), []Range{r(1, 3)}},
 		{"none", Union(), nil},
-		{"subtract", r(1, 9).Subtract(r(3, 4), r(4, 5), r(8, 12)), []Range{r(1, 3), r(5, 8)}},
-		{"subtract all", r(1, 9).Subtract(r(0, 9)), nil},
-		{"subtract nothing", r(1, 9).Subtract(r(9, 10), r(0, 1)), []Range{r(1, 9)}},
 		{"intersect", []Range{r(1, 5).Intersect(r(3, 9))}, []Range{r(3, 5)}},
 	} {
 		if !slices.Equal(tc.got, tc.want) {
 			t.Errorf("%s: %v, want %v", tc.name, tc.got, tc.want)
 		}
-	}
-	if !r(1, 5).Covers(r(1, 5)) || !r(1, 5).Covers(r(7, 7)) || r(1, 5).Covers(r(0, 2)) || r(1, 5).Covers(r(4, 6)) {
-		t.Error("covers")
 	}
 	b, err := json.Marshal(Range{From: h(1).In(zone(t, "America/New_York")), To: h(2)})
 	if err != nil || string(b) != `{"from":"2026-11-30T01:00:00Z","to":"2026-11-30T02:00:00Z"}` {
@@ -205,7 +199,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-func TestRangeArithmeticIsThatOfSets(t *testing.T) {
+func TestUnionIsThatOfSets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base := time.Unix(0, 0)
 		some := func(name string) []Range {
@@ -216,15 +210,12 @@ func TestRangeArithmeticIsThatOfSets(t *testing.T) {
 		holds := func(rs []Range, at time.Time) bool {
 			return slices.ContainsFunc(rs, func(r Range) bool { return r.Contains(at) })
 		}
-		a, r := some("others"), Range{From: base.Add(3), To: base.Add(15)}
-		union, rest := Union(a...), r.Subtract(a...)
+		a := some("ranges")
+		union := Union(a...)
 		for i := range 22 {
 			at := base.Add(time.Duration(i))
 			if holds(union, at) != holds(a, at) {
 				t.Fatalf("union of %v is %v at %d", a, union, i)
-			}
-			if holds(rest, at) != (r.Contains(at) && !holds(a, at)) {
-				t.Fatalf("%v without %v is %v at %d", r, a, rest, i)
 			}
 		}
 		for i := 1; i < len(union); i++ {

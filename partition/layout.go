@@ -82,9 +82,7 @@ func (l *Layout) oldestLabel() time.Time {
 // Oldest is the start of the first partition that the layout can spell.
 func (l *Layout) Oldest() time.Time { return l.oldest }
 
-// Pattern is the layout as written, without a trailing slash.
-func (l *Layout) Pattern() string { return l.pattern }
-
+// String is the layout as written, without a trailing slash.
 func (l *Layout) String() string { return l.pattern }
 
 // Lexical reports whether byte order of keys below one configured prefix is time order of their partitions.
@@ -137,11 +135,6 @@ func (l *Layout) PrefixesOf(start time.Time) []string {
 
 // DirOf is the canonical path of the first level segments of the prefix for the instant t, without a trailing slash. Level 0 is "".
 func (l *Layout) DirOf(t time.Time, level int) string { return l.format(t, level) }
-
-// LastPrefix is the canonical prefix of the last label in the partition that contains start.
-func (l *Layout) LastPrefix(start time.Time) string {
-	return l.PrefixOf(l.Next(start).Add(-time.Second))
-}
 
 // nextUnit is the first instant of the first label of one unit after that of t.
 func (l *Layout) nextUnit(t time.Time) time.Time {

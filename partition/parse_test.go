@@ -55,16 +55,22 @@ func TestPrefixesParseBack(t *testing.T) {
 			return
 		}
 		prefixes := l.PrefixesOf(start)
-		if prefixes[0] != l.PrefixOf(start) || prefixes[len(prefixes)-1] != l.LastPrefix(start) {
-			t.Fatalf("first %s, last %s of %v", l.PrefixOf(start), l.LastPrefix(start), prefixes)
+		if prefixes[0] != l.PrefixOf(start) || prefixes[len(prefixes)-1] != lastPrefix(l, start) {
+			t.Fatalf("first %s, last %s of %v", l.PrefixOf(start), lastPrefix(l, start), prefixes)
 		}
 		for _, p := range prefixes {
 			k := l.Parse(p+"/d/f", 1)
 			if k.Verdict != OK || !k.Start.Equal(start) || k.Canonical != p || k.Prefix != p || k.Rest != "d/f" {
-				t.Fatalf("%s of %s in %s: %+v", p, start, l.Location(), k)
+				t.Fatalf("%s of %s in %s: %+v", p, start, l.loc, k)
 			}
 		}
 	})
+}
+
+// lastPrefix is the canonical prefix of the last label in the partition that
+// contains start.
+func lastPrefix(l *Layout, start time.Time) string {
+	return l.PrefixOf(l.Next(start).Add(-time.Second))
 }
 
 // TestTextOrderIsTimeOrder is promise 3 of the package.
@@ -82,8 +88,8 @@ func TestTextOrderIsTimeOrder(t *testing.T) {
 		if strings.Compare(l.PrefixOf(sa), l.PrefixOf(sb)) != sa.Compare(sb) {
 			t.Fatalf("%s of %s, %s of %s", l.PrefixOf(sa), sa, l.PrefixOf(sb), sb)
 		}
-		if sa.Before(sb) && l.LastPrefix(sa) >= l.PrefixOf(sb) {
-			t.Fatalf("last %s, then %s", l.LastPrefix(sa), l.PrefixOf(sb))
+		if sa.Before(sb) && lastPrefix(l, sa) >= l.PrefixOf(sb) {
+			t.Fatalf("last %s, then %s", lastPrefix(l, sa), l.PrefixOf(sb))
 		}
 	})
 }
@@ -112,7 +118,7 @@ func TestLatestIsABound(t *testing.T) {
 			d, chain = next, append(chain, next)
 		}
 		leaf, ok := l.Latest(d, hi)
-		if ok != !d.Label().After(lastOfLabel(l, hi)) && l.Location() == time.UTC {
+		if ok != !d.Label().After(lastOfLabel(l, hi)) && l.loc == time.UTC {
 			t.Fatalf("label %s, limit %s: %v", d.Label(), hi, ok)
 		}
 		for _, above := range chain {
