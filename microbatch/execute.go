@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"time"
 
 	"go.uber.org/zap"
@@ -121,7 +122,7 @@ func (p *Pipeline) produce(ctx context.Context, t term, plan Plan, run watermark
 	p.types = built.Types
 	lap("slices")
 	p.at("slices")
-	bound, err := p.set.Program.Bind(built.Types)
+	bound, err := p.bind(built.Types)
 	if err != nil {
 		return sink.Manifest{}, err
 	}
@@ -148,6 +149,19 @@ func (p *Pipeline) produce(ctx context.Context, t term, plan Plan, run watermark
 	}
 	p.telling = built.Slices
 	return m, p.tellRejects(ctx, built, &m)
+}
+
+// bind is the program bound at some types, the same as the run before had where
+// the types are: the slices' runs are open at its shape.
+func (p *Pipeline) bind(types []column.Type) (*index.Bound, error) {
+	if p.bound == nil || !reflect.DeepEqual(types, p.boundAt) {
+		bound, err := p.set.Program.Bind(types)
+		if err != nil {
+			return nil, err
+		}
+		p.bound, p.boundAt = bound, types
+	}
+	return p.bound, nil
 }
 
 func stopwatch(into map[string]int64) func(string) {
@@ -240,7 +254,7 @@ func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Wi
 
 // sources are what the window of a plan is folded of.
 func (p *Pipeline) sources(bound *index.Bound, built slice.Window, over over, plan Plan) ([]window.Source, error) {
-	sources, ids := make([]window.Source, len(built.Slices), len(built.Slices)+len(over.keys)), p.ids.of(plan.slices())
+	sources, ids := make([]window.Source, len(built.Slices), len(built.Slices)+len(over.keys)), p.cache.IDs(plan.slices())
 	for i, s := range built.Slices {
 		run, err := s.Open(bound.Shape())
 		if err != nil {

@@ -10,7 +10,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/watermark"
@@ -265,43 +264,4 @@ func slowLedger(m sink.Manifest, parent *sink.Manifest) (entries []watermark.Led
 		}
 	}
 	return entries
-}
-
-// TestNamesAreThoseOfTheirInputs holds remembered names to ones made anew.
-func TestNamesAreThoseOfTheirInputs(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		made := 0
-		n := naming{name: func(in slice.Input) slice.ID {
-			made++
-			return slice.IDOf(in)
-		}}
-		var last []slice.Input
-		for round := range rapid.IntRange(1, 5).Draw(t, "rounds") {
-			groups := &grouping{}
-			if round > 0 && rapid.Bool().Draw(t, "alike") {
-				for _, in := range last {
-					for _, o := range in.Objects {
-						groups.add(group{start: o.Partition, alone: o.ETag}, o)
-					}
-				}
-			}
-			for _, o := range anyObjects(t, "objects", true) {
-				groups.add(group{start: o.Partition, alone: o.ETag}, o)
-			}
-			var p Plan
-			p.order(groups)
-			last = p.slices()
-			for i, id := range n.of(last) {
-				if id != slice.IDOf(last[i]) {
-					t.Fatalf("round %d: %v has another's name", round, last[i])
-				}
-			}
-		}
-		made = 0
-		if starts := len(slices.CompactFunc(slices.Clone(last), func(a, b slice.Input) bool { return a.Start.Equal(b.Start) })); starts == len(last) {
-			if n.of(last); made > 0 {
-				t.Fatalf("%d of %d names were made again", made, len(last))
-			}
-		}
-	})
 }

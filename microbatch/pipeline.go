@@ -190,12 +190,13 @@ type Pipeline struct {
 	waiting   *spool.Budget   // of files of panes on their way
 	rows      rowLog
 	types     []column.Type // those of the last run
+	bound     *index.Bound  // at boundAt, which they were too unless it failed
+	boundAt   []column.Type
 	late      lateZone
 	telling   []*slice.Slice // whose rejected rows the run in hand has written
 	garbage   collection
 	shelf     shelved
-	ids       naming // of slices in memory
-	places    naming // of slices on the shelf
+	places    *slice.Names // of slices on the shelf
 	seen      memory
 	bases     generations
 	gone      map[string]bool   // objects known to be gone while no listing has them
@@ -235,7 +236,7 @@ func New(set Settings) *Pipeline {
 	}
 	p.newShelf()
 	recipe := p.builder.Recipe()
-	p.ids.name, p.places.name = slice.IDOf, func(in slice.Input) slice.ID { return slice.AddressOf(recipe, in) }
+	p.places = slice.NewNames(func(in slice.Input) slice.ID { return slice.AddressOf(recipe, in) })
 	return p
 }
 

@@ -31,7 +31,7 @@ import (
 
 // bench is a pipeline on memory stores and a SQLite file, driven step by step.
 type bench struct {
-	t      *testing.T
+	t      testing.TB
 	raw    *mem.Store
 	out    *mem.Store
 	state  watermark.Store
@@ -69,7 +69,7 @@ func hour(w time.Duration) window.Rule {
 	return window.Rule{Size: w, Longest: 5 * time.Minute, Max: 4 * w, OnGap: window.Skip}
 }
 
-func newBench(t *testing.T, o benchOptions) *bench {
+func newBench(t testing.TB, o benchOptions) *bench {
 	t.Helper()
 	if o.layout == "" {
 		o.layout = "%Y/%m/%d/%H/%M"

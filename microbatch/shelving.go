@@ -2,10 +2,12 @@ package microbatch
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/deltad/deltad/microbatch/shelf"
 	"github.com/deltad/deltad/microbatch/slice"
+	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
 )
 
@@ -94,44 +96,45 @@ func (p *Pipeline) expect(inputs []slice.Input) {
 	if p.shelf.Shelf == nil {
 		return
 	}
-	due, ids := map[ObjectID]bool{}, p.ids.of(inputs)
-	for i, in := range inputs {
-		if p.cache.Get(ids[i]) == nil {
-			for _, o := range in.Objects {
-				due[idOf(o)] = false
-			}
-		}
-	}
-	if p.seen.live != nil && len(due) > 0 {
-		for _, in := range p.seen.live.Inputs {
-			id := ObjectID{in.Key, in.ETag, in.Bytes}
-			if _, ok := due[id]; ok {
-				due[id] = true
-			}
-		}
-	}
+	due := p.cache.Lacks(inputs)
+	read := p.readOf(inputs, due)
 	expected, recipe := map[slice.ID]bool{}, p.builder.Recipe()
 	var from time.Time
-	for _, in := range inputs {
-		all := true
-		for _, o := range in.Objects {
-			all = all && due[idOf(o)]
+	for _, i := range due {
+		in := inputs[i]
+		if len(in.Objects) == 0 || slices.ContainsFunc(in.Objects, func(o partition.Object) bool { return !read[idOf(o)] }) {
+			continue
 		}
-		if all && len(in.Objects) > 0 {
-			expected[slice.AddressOf(recipe, in)] = true
-			if from.IsZero() || in.Start.Before(from) {
-				from = in.Start
-			}
+		expected[slice.AddressOf(recipe, in)] = true
+		if from.IsZero() || in.Start.Before(from) {
+			from = in.Start
 		}
 	}
 	p.shelf.Expect(expected, from)
+}
+
+// readOf are the objects of the inputs numbered in due that the live pane read.
+func (p *Pipeline) readOf(inputs []slice.Input, due []int) map[ObjectID]bool {
+	if p.seen.live == nil || len(due) == 0 {
+		return nil
+	}
+	starts, read := map[int64]bool{}, map[ObjectID]bool{}
+	for _, i := range due {
+		starts[inputs[i].Start.Unix()] = true
+	}
+	for _, in := range p.seen.live.Inputs {
+		if starts[in.Partition.Unix()] {
+			read[ObjectID{in.Key, in.ETag, in.Bytes}] = true
+		}
+	}
+	return read
 }
 
 // ripen notes the slices of a pane that is live now.
 func (p *Pipeline) ripen(plan Plan, r *Report) {
 	r.Slices, r.Reused = p.shelf.slices, p.shelf.reused
 	p.shelf.pane = make([]shelf.Entry, len(p.telling))
-	p.shelf.addresses = p.places.of(plan.slices())[:len(p.telling)]
+	p.shelf.addresses = p.places.Of(plan.slices())[:len(p.telling)]
 	for i, s := range p.telling {
 		// Those outside the coverage the pane itself keeps, see keepUnread.
 		p.shelf.pane[i] = shelf.Entry{At: p.shelf.addresses[i], Slice: s, Local: !plan.Coverage.Contains(plan.Inputs[i].Start)}

@@ -218,6 +218,9 @@ func (p *Pipeline) published(d done, plan Plan, r *Report) {
 // forgive forgets the failures of objects that were read after all: failures
 // count in a row. It is best effort, the next publication tries again.
 func (p *Pipeline) forgive(ctx context.Context, t term, failing []watermark.ObjectRef, plan Plan) {
+	if len(failing) == 0 {
+		return
+	}
 	read := map[ObjectID]bool{}
 	for _, in := range plan.Inputs {
 		for _, o := range in.Objects {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"reflect"
 	"sync"
 	"time"
 
@@ -31,23 +32,27 @@ func IDOf(in Input) ID {
 type Cache struct {
 	budget int64
 	shelf  Shelf
+	names  *Names
 	mu     struct {
 		sync.Mutex
 		used  int64
 		order *list.List // of *cached, most recently used first
 		byID  map[ID]*list.Element
+		kept  uint64 // how often Keep was called
+		types [][]column.Type
 	}
 }
 
 type cached struct {
 	id    ID
 	slice *Slice
+	kept  uint64 // the last call of Keep that kept it
 }
 
 // NewCache returns an empty cache of slices of so many bytes together; the
 // newest is kept whatever its size.
 func NewCache(budget int64) *Cache {
-	c := &Cache{budget: budget}
+	c := &Cache{budget: budget, names: NewNames(IDOf)}
 	c.mu.order, c.mu.byID = list.New(), map[ID]*list.Element{}
 	return c
 }
@@ -63,8 +68,8 @@ func NewCacheOver(shelf Shelf, budget int64) *Cache {
 // Shelf keeps slices longer than a process lives. It is safe for concurrent
 // use, never fails, and may lose anything at any time.
 type Shelf interface {
-	// Load returns the slice at an address, or nil where there is none that can
-	// be trusted to be what was stored.
+	// Load returns the slice at an address, which is the caller's alone, or nil
+	// where there is none that can be trusted to be what was stored.
 	Load(ctx context.Context, at ID) *Slice
 	// Store keeps a slice that was just built; its types may be others than those
 	// of one stored there before.
@@ -83,17 +88,47 @@ func (c *Cache) Get(id ID) *Slice {
 	return e.Value.(*cached).slice
 }
 
-// Put caches a slice.
+// Put caches a slice, which nobody else has yet.
 func (c *Cache) Put(id ID, s *Slice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.share(s)
 	if e, ok := c.mu.byID[id]; ok {
 		c.drop(e)
 	}
-	c.mu.byID[id] = c.mu.order.PushFront(&cached{id, s})
+	c.mu.byID[id] = c.mu.order.PushFront(&cached{id: id, slice: s})
 	c.mu.used += weight(s)
 	for c.mu.used > c.budget && c.mu.order.Len() > 1 {
 		c.drop(c.mu.order.Back())
+	}
+}
+
+// IDs names the slices of inputs as IDOf does, see Names.Of.
+func (c *Cache) IDs(inputs []Input) []ID { return c.names.Of(inputs) }
+
+// Lacks returns the numbers of the inputs whose slices are not in the cache,
+// without using those that are.
+func (c *Cache) Lacks(inputs []Input) (missing []int) {
+	ids := c.IDs(inputs)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range ids {
+		if _, ok := c.mu.byID[ids[i]]; !ok {
+			missing = append(missing, i)
+		}
+	}
+	return missing
+}
+
+// get fills in the slices of IDs that are in the cache.
+func (c *Cache) get(ids []ID, into []*Slice) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range ids {
+		if e, ok := c.mu.byID[ids[i]]; ok {
+			c.mu.order.MoveToFront(e)
+			into[i] = e.Value.(*cached).slice
+		}
 	}
 }
 
@@ -101,17 +136,58 @@ func (c *Cache) Put(id ID, s *Slice) {
 // window and former versions of those in it. Without it the cache would fill
 // its budget with what no run can use.
 func (c *Cache) Keep(inputs []Input) {
-	ids := make(map[ID]bool, len(inputs))
-	for _, in := range inputs {
-		ids[IDOf(in)] = true
-	}
+	ids := c.IDs(inputs)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for id, e := range c.mu.byID {
-		if !ids[id] {
-			c.drop(e)
+	c.mu.kept++
+	for i := range ids {
+		if e, ok := c.mu.byID[ids[i]]; ok {
+			e.Value.(*cached).kept = c.mu.kept
 		}
 	}
+	for e := c.mu.order.Front(); e != nil; {
+		next := e.Next()
+		if e.Value.(*cached).kept != c.mu.kept {
+			c.drop(e)
+		}
+		e = next
+	}
+}
+
+// manyTypes is how many lists of types a cache keeps for its slices to share: as
+// many as a schema has versions in a window, and more.
+const manyTypes = 16
+
+// share lets a slice have the same lists of types as those before it, as far as
+// they are equal: they are compared with each other in every run. The caller holds
+// mu.
+func (c *Cache) share(s *Slice) {
+	s.Built, s.Observed = c.same(s.Built), c.same(s.Observed)
+	for i := range s.Objects {
+		s.Objects[i].Observed = c.same(s.Objects[i].Observed)
+	}
+}
+
+// same is a list that is equal to types; the caller holds mu.
+func (c *Cache) same(types []column.Type) []column.Type {
+	if len(types) == 0 {
+		return types
+	}
+	for _, known := range c.mu.types {
+		if sameList(known, types) || reflect.DeepEqual(known, types) {
+			return known
+		}
+	}
+	if len(c.mu.types) == manyTypes {
+		c.mu.types = c.mu.types[1:]
+	}
+	c.mu.types = append(c.mu.types, types)
+	return types
+}
+
+// sameList says whether two lists are one and the same in memory.
+func sameList(a, b []column.Type) bool {
+	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
 }
 
 // drop removes an element; the caller holds mu.
@@ -133,13 +209,14 @@ const loads = 8
 // recall fills in the slices that are at hand, in the cache or on its shelf,
 // and returns the numbers of the inputs that are still due.
 func (w *Window) recall(ctx context.Context, s *Builder, inputs []Input, cache *Cache, workers int) (due []int) {
-	for i, in := range inputs {
-		if w.Slices[i] = cache.Get(IDOf(in)); w.Slices[i] == nil {
+	ids := cache.IDs(inputs)
+	cache.get(ids, w.Slices)
+	for i, slice := range w.Slices {
+		if slice == nil {
 			due = append(due, i)
-		} else {
-			w.Reused++
 		}
 	}
+	w.Reused = len(inputs) - len(due)
 	if cache.shelf == nil || len(due) == 0 {
 		return due
 	}
@@ -160,7 +237,7 @@ func (w *Window) recall(ctx context.Context, s *Builder, inputs []Input, cache *
 			missed = append(missed, i)
 			continue
 		}
-		cache.Put(IDOf(inputs[i]), w.Slices[i])
+		cache.Put(ids[i], w.Slices[i])
 		w.Reused, w.Loaded = w.Reused+1, w.Loaded+1
 	}
 	return missed
