@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Problem is one thing wrong with a configuration, or with Warning set, one
-// thing that is allowed and most likely not meant.
+// Problem is one thing wrong with a configuration, or where Warnings returns it,
+// one that is allowed and most likely not meant.
 type Problem struct {
 	// Path is that of the setting, such as pipelines.ads.window.size.
 	Path string
@@ -21,7 +21,6 @@ type Problem struct {
 	// problem that Validate found.
 	File         string
 	Line, Column int
-	Warning      bool
 }
 
 // String is "path: rule, got value", after "file:line:column: " where known.

@@ -23,9 +23,6 @@ func (c *Config) Warnings() []Problem {
 		p.warn(&ps)
 	}
 	c.warnPlaces(&ps)
-	for i := range ps {
-		ps[i].Warning = true
-	}
 	return ps
 }
 

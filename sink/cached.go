@@ -30,8 +30,7 @@ const maxCachedDeleted = 1000
 
 // Cached is a slice under state/cache/.
 type Cached struct {
-	Key   string
-	Bytes int64
+	Key string
 	// Recipe and Address are 64 hexadecimal digits each: what the slice is made
 	// by, and that with what it is made of. Start is the partition's.
 	Recipe, Address string
@@ -74,7 +73,6 @@ func (s *Sink) CachedSlices(ctx context.Context, recipe string, from time.Time) 
 		}
 		for _, o := range p.Objects {
 			if c, ok := parseCached(o.Key); ok {
-				c.Bytes = o.Size
 				out = append(out, c)
 			}
 		}

@@ -121,11 +121,9 @@ type Settings struct {
 type Report struct {
 	Pipeline string
 	ID       string
-	Cause    string
 	// State is running until it ended, then what it ended as.
 	State watermark.RebuildState
 	watermark.RebuildProgress
-	Cut       time.Time
 	Documents int64
 	Checks    []sink.CheckResult
 	Duration  time.Duration

@@ -39,7 +39,6 @@ func (r *Rebuilder) make(ctx context.Context, l watermark.Lease, rb watermark.Re
 	if err != nil {
 		return made{}, err
 	}
-	p.cutAt(cut)
 	r.at("pinned")
 	inputs, later, m, err := r.list(ctx, cut)
 	if err != nil {

@@ -108,7 +108,7 @@ func (r *Rebuilder) due(ctx context.Context, now time.Time) error {
 // rebuild became a candidate or was held by the gate.
 func (r *Rebuilder) Run(ctx context.Context, rb watermark.Rebuild) (Report, error) {
 	began := time.Now()
-	p := &progress{report: Report{Pipeline: r.set.Name, ID: rb.ID, Cause: rb.Cause, State: watermark.RebuildRunning}, began: began, observe: r.set.Observe}
+	p := &progress{report: Report{Pipeline: r.set.Name, ID: rb.ID, State: watermark.RebuildRunning}, began: began, observe: r.set.Observe}
 	l, err := r.set.State.Acquire(ctx, r.set.Name, watermark.RoleFull, r.set.Instance, r.set.LeaseTTL, 0)
 	if err != nil {
 		return p.now(), fmt.Errorf("acquire the lease of rebuilds: %w", err)
@@ -250,12 +250,6 @@ func (p *progress) add(done, rows int64) {
 	defer p.mu.Unlock()
 	p.report.Done += done
 	p.report.Rows = rows
-}
-
-func (p *progress) cutAt(cut time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.report.Cut = cut
 }
 
 func (p *progress) end(state watermark.RebuildState, m sink.Manifest, err error) {

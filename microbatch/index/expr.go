@@ -43,7 +43,7 @@ func parseExpression(source string) (*expression, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse expression %q: %s", source, firstLine(err.Error()))
 	}
-	c := &pathCollector{declared: map[string]bool{}, inner: map[ast.Node]bool{}}
+	c := &pathCollector{declared: map[string]bool{}}
 	ast.Walk(&tree.Node, c)
 	if c.local {
 		return nil, fmt.Errorf("parse expression %q: the time zone of the machine is not a function of the record", source)
@@ -77,11 +77,10 @@ func parseExpression(source string) (*expression, error) {
 }
 
 // pathCollector gathers the longest chains of plain members. ast.Walk visits
-// children first, so that a longer chain is seen after its parts; inner marks
-// the nodes that a longer chain has taken in.
+// children first, so that a longer chain is seen after its parts and takes their
+// place.
 type pathCollector struct {
 	declared map[string]bool
-	inner    map[ast.Node]bool
 	paths    []string
 	local    bool // it takes the machine's time zone
 }
@@ -153,7 +152,6 @@ type compiled struct {
 // slot is where one operand goes: a key of env or of a map nested in it.
 type slot struct {
 	path string
-	typ  column.Type
 	at   map[string]any
 	key  string
 }

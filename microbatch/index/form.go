@@ -44,9 +44,9 @@ func (e *expression) bind(typeOf func(path string) column.Type, asBool bool) (*c
 		return nil, f.err
 	}
 	c := &compiled{form: f, source: e.source, env: map[string]any{}}
-	for i, p := range e.paths {
+	for _, p := range e.paths {
 		at, key := within(c.env, p)
-		c.slots = append(c.slots, slot{path: p, typ: operands[i], at: at, key: key})
+		c.slots = append(c.slots, slot{path: p, at: at, key: key})
 	}
 	return c, nil
 }

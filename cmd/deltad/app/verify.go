@@ -61,7 +61,7 @@ func (c *cli) verify(ctx context.Context, a *daemon.App, p *daemon.Pipe, o verif
 		line.draw(text)
 	}
 	s := verify.Subject{
-		Name: p.Config.Name, Out: p.Out, Raw: p.Raw, Source: p.Source, State: a.State, Calendar: p.Source.Layout().Calendar,
+		Name: p.Config.Name, Out: p.Out, Raw: p.Raw, Source: p.Source, State: a.State,
 		Window: p.Config.Window.Size, Retention: p.Config.Source.Retention, Combiners: c.fns, Engine: p.Pipeline(),
 	}
 	if f := p.Config.Full; f != nil {

@@ -29,7 +29,6 @@ import (
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/combine"
 	"github.com/deltad/deltad/microbatch/source"
-	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/store"
 	"github.com/deltad/deltad/watermark"
@@ -104,7 +103,6 @@ type Subject struct {
 	Out, Raw store.Store
 	Source   Source
 	State    State
-	Calendar partition.Calendar
 	// Window is window.size; Since is the first partition that exists, zero for
 	// no bound; Retention is how long the source keeps objects, 0 for ever.
 	Window    time.Duration

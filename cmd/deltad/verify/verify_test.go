@@ -23,7 +23,7 @@ import (
 
 func subject(x *indextest.Index) verify.Subject {
 	return verify.Subject{
-		Name: "ads", Out: x.Out, Raw: x.Raw, Source: x.Source, State: x.State, Calendar: x.Set.Calendar, Window: x.Set.Rule.Size, Since: x.Set.Since,
+		Name: "ads", Out: x.Out, Raw: x.Raw, Source: x.Source, State: x.State, Window: x.Set.Rule.Size, Since: x.Set.Since,
 		Combiners: x.Set.Combiners, Engine: x.Pipeline(),
 	}
 }
