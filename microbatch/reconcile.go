@@ -150,7 +150,16 @@ func (p *Pipeline) publishReached(ctx context.Context, t term, empty bool) (reac
 		if s.run != nil {
 			run = *s.run
 		}
-		if _, err := p.set.State.PublishRun(ctx, t.lease, p.publication(run, s.ref, s.m, parent, s.m.Version)); err != nil {
+		pub := p.publication(run, s.ref, s.m, parent, s.m.Version)
+		if pub.Intent != "" {
+			// A store that was adopted or restored may not know of the reset.
+			if _, err := p.set.State.IntentByID(ctx, pub.Intent); errors.Is(err, watermark.ErrNotFound) {
+				pub.Intent = ""
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		if _, err := p.set.State.PublishRun(ctx, t.lease, pub); err != nil {
 			return nil, err
 		}
 		parent = &s.m
