@@ -307,3 +307,55 @@ func TestAppendFromWidens(t *testing.T) {
 		})
 	}
 }
+
+// TestAppendRowsIsAppendFrom holds adding several rows at once to adding one after
+// the other, between types of all pairs and into vectors with and without nulls.
+func TestAppendRowsIsAppendFrom(t *testing.T) {
+	refused, taken := 0, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		from := anyType(1).Draw(rt, "from")
+		to := from
+		if rapid.IntRange(0, 2).Draw(rt, "other") == 0 {
+			to = anyType(1).Draw(rt, "to")
+		}
+		src, one, all := column.New(from), column.New(to), column.New(to)
+		full := from.Kind != column.Null && rapid.Bool().Draw(rt, "no nulls")
+		for n := rapid.IntRange(1, 5).Draw(rt, "rows"); src.Len() < n; {
+			if fill(rt, src) == "null" && full {
+				src.Reset()
+			}
+		}
+		for range rapid.IntRange(1, 3).Draw(rt, "calls") {
+			rows := rapid.SliceOfN(rapid.Int32Range(0, int32(src.Len()-1)), 0, 9).Draw(rt, "picked")
+			var err error
+			for _, i := range rows {
+				if err = one.AppendFrom(src, int(i)); err != nil {
+					break
+				}
+			}
+			if got := all.AppendRows(src, rows); fmt.Sprint(got) != fmt.Sprint(err) {
+				rt.Fatalf("%s to %s: %v, want %v", from, to, got, err)
+			}
+			if err != nil {
+				refused++
+				return
+			}
+			taken++
+			if one.Len() != all.Len() || (one.Valid == nil) != (all.Valid == nil) {
+				rt.Fatalf("%s to %s: %d rows, want %d", from, to, all.Len(), one.Len())
+			}
+			for i := range one.Len() {
+				if show(all, i) != show(one, i) {
+					rt.Fatalf("%s to %s, row %d: %s, want %s", from, to, i, show(all, i), show(one, i))
+				}
+			}
+			if rapid.Bool().Draw(rt, "reset") {
+				one.Reset()
+				all.Reset()
+			}
+		}
+	})
+	if refused == 0 || taken == 0 {
+		t.Errorf("%d refused, %d taken: nothing was compared", refused, taken)
+	}
+}

@@ -3,6 +3,7 @@ package column
 import (
 	"fmt"
 	"math/big"
+	"slices"
 	"time"
 )
 
@@ -207,6 +208,9 @@ func (v *Vector) AppendFrom(src *Vector, i int) error {
 		v.AppendNull()
 		return nil
 	}
+	if src.Type.Kind == v.Type.Kind && v.appendSame(src, i) {
+		return nil
+	}
 	from, to := src.Type, v.Type
 	switch {
 	case from.IsInt() && to.Kind == Decimal:
@@ -226,7 +230,7 @@ func (v *Vector) AppendFrom(src *Vector, i int) error {
 		}
 		v.EndList()
 		return nil
-	case !from.SameRepr(to):
+	case to.Kind == Null, !from.SameRepr(to):
 		return fmt.Errorf("%s does not widen to %s", from, to)
 	}
 	switch to.Kind {
@@ -242,6 +246,67 @@ func (v *Vector) AppendFrom(src *Vector, i int) error {
 		v.AppendString(src.Strings[i])
 	}
 	return nil
+}
+
+// appendSame adds row i of src, which is not null and of the same kind, where that
+// takes no more than copying the value.
+func (v *Vector) appendSame(src *Vector, i int) bool {
+	switch v.Type.Kind {
+	case Bool:
+		v.AppendBool(src.Bools[i])
+	case Int32, Int64, Date, Time:
+		v.AppendInt(src.Ints[i])
+	case Timestamp:
+		v.AppendTimestamp(src.Ints[i], src.Nanos[i])
+	case Float32, Float64:
+		v.AppendFloat(src.Floats[i])
+	case String, Bytes:
+		v.AppendString(src.Strings[i])
+	default:
+		return false
+	}
+	return true
+}
+
+// AppendRows adds rows of src, as AppendFrom does one by one.
+func (v *Vector) AppendRows(src *Vector, rows []int32) error {
+	kind := v.Type.Kind
+	if src.Type.Kind != kind || src.Valid != nil || kind == Null || kind == Decimal || kind == List || kind == Struct {
+		for _, i := range rows {
+			if err := v.AppendFrom(src, int(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	switch kind {
+	case Bool:
+		v.Bools = pick(v.Bools, src.Bools, rows)
+	case Int32, Int64, Date, Time:
+		v.Ints = pick(v.Ints, src.Ints, rows)
+	case Timestamp:
+		v.Ints, v.Nanos = pick(v.Ints, src.Ints, rows), pick(v.Nanos, src.Nanos, rows)
+	case Float32, Float64:
+		v.Floats = pick(v.Floats, src.Floats, rows)
+	case String, Bytes:
+		v.Strings = pick(v.Strings, src.Strings, rows)
+	}
+	if v.Valid != nil {
+		for range rows {
+			v.Valid = append(v.Valid, true)
+		}
+	}
+	v.n += len(rows)
+	return nil
+}
+
+// pick adds some of the values of from.
+func pick[T any](to, from []T, rows []int32) []T {
+	to = slices.Grow(to, len(rows))
+	for _, i := range rows {
+		to = append(to, from[i])
+	}
+	return to
 }
 
 func (v *Vector) appendScaled(d Int128, by int) error {

@@ -80,6 +80,7 @@ var (
 // tombstones.
 func (d *Differ) Add(rows window.Documents) error {
 	docs, stones := rows.Docs, 0
+	d.out.over(docs, rows.Tombstones)
 	hashes := rows.Hashes
 	if len(hashes) != docs.Len {
 		d.hashes = d.o.Hasher.Append(d.hashes[:0], docs.Columns[d.keys:], docs.Len)
@@ -93,7 +94,7 @@ func (d *Differ) Add(rows window.Documents) error {
 		d.stone = tuple.AppendRow(d.stone[:0], rows.Tombstones.Columns, at)
 	}
 	bury := func() error {
-		if err := d.row(row{key: d.stone, is: window.TombstoneRow}, rows.Tombstones, at); err != nil {
+		if err := d.row(row{key: d.stone, is: window.TombstoneRow}, at); err != nil {
 			return err
 		}
 		if at++; at < stones {
@@ -114,7 +115,7 @@ func (d *Differ) Add(rows window.Documents) error {
 				return err
 			}
 		}
-		if err := d.row(row{key: key, is: window.DocumentRow, hash: hash}, docs, i); err != nil {
+		if err := d.row(row{key: key, is: window.DocumentRow, hash: hash}, i); err != nil {
 			return err
 		}
 	}
@@ -123,11 +124,11 @@ func (d *Differ) Add(rows window.Documents) error {
 			return err
 		}
 	}
-	return nil
+	return d.out.settle()
 }
 
 // row takes row i of a batch.
-func (d *Differ) row(r row, of *column.Batch, i int) error {
+func (d *Differ) row(r row, i int) error {
 	was := d.before
 	// Most keys are those of the pane before, and are seen to be in place: it stands behind all that were added.
 	known := was.ok && bytes.Equal(was.key(), r.key)
@@ -152,12 +153,12 @@ func (d *Differ) row(r row, of *column.Batch, i int) error {
 	if err := d.log.add(r); err != nil || same {
 		return err
 	}
-	return d.out.change(before, r, of, i)
+	return d.out.change(before, r, i)
 }
 
 // left says that the row of the pane before is no more.
 func (d *Differ) left() error {
-	if err := d.out.change(d.before.is(), row{key: d.before.key()}, nil, 0); err != nil {
+	if err := d.out.change(d.before.is(), row{key: d.before.key()}, 0); err != nil {
 		return err
 	}
 	return d.before.next()

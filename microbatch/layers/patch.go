@@ -36,6 +36,7 @@ func (p *Patch) Counts() Counts { return p.out.counts }
 
 // Add takes the next changes, in key order.
 func (p *Patch) Add(c window.Changes) error {
+	p.out.over(c.Docs, c.Tombstones)
 	for i, key := range c.Keys {
 		r := row{key: key, is: c.Is[i], hash: c.Hashes[i]}
 		if p.log != nil {
@@ -46,15 +47,11 @@ func (p *Patch) Add(c window.Changes) error {
 				return err
 			}
 		}
-		of := c.Docs
-		if r.is == window.TombstoneRow {
-			of = c.Tombstones
-		}
-		if err := p.out.change(c.Was[i], r, of, int(c.At[i])); err != nil {
+		if err := p.out.change(c.Was[i], r, int(c.At[i])); err != nil {
 			return err
 		}
 	}
-	return nil
+	return p.out.settle()
 }
 
 // Finish says that all changes were added and returns the Log of the pane, nil for none.

@@ -10,9 +10,16 @@ import (
 
 // writer counts what has become of rows and, where a layer is asked for, hands it over a block at a time.
 type writer struct {
-	emit   func(Rows) error // nil where rows are counted alone
-	rows   Rows
-	counts Counts
+	emit         func(Rows) error // nil where rows are counted alone
+	rows         Rows
+	docs, stones picked
+	counts       Counts
+}
+
+// picked are rows of a batch at hand that are not in the block yet: a block is filled by columns.
+type picked struct {
+	from *column.Batch
+	rows []int32
 }
 
 func newWriter(o Options) (*writer, error) {
@@ -31,8 +38,33 @@ func newWriter(o Options) (*writer, error) {
 	return &writer{emit: o.Emit, rows: Rows{Docs: column.NewBatch(o.Fields), Tombstones: column.NewBatch(key), Left: column.NewBatch(key)}}, nil
 }
 
-// change takes a row that differs from what the pane before had of its key; it is row i of a batch, unless it is none.
-func (w *writer) change(was window.Row, is row, of *column.Batch, i int) error {
+// over says which batches the rows are of that come next, until settle.
+func (w *writer) over(docs, tombstones *column.Batch) {
+	w.docs, w.stones = picked{docs, w.docs.rows[:0]}, picked{tombstones, w.stones.rows[:0]}
+}
+
+// settle takes what was picked of the batches at hand.
+func (w *writer) settle() error {
+	for _, p := range []struct {
+		*picked
+		to *column.Batch
+	}{{&w.docs, w.rows.Docs}, {&w.stones, w.rows.Tombstones}} {
+		if len(p.rows) == 0 {
+			continue
+		}
+		for k, v := range p.to.Columns {
+			if err := v.AppendRows(p.from.Columns[k], p.rows); err != nil {
+				return err
+			}
+		}
+		p.to.Len += len(p.rows)
+		p.rows = p.rows[:0]
+	}
+	return nil
+}
+
+// change takes a row that differs from what the pane before had of its key; it is row i of a batch at hand, unless it is none.
+func (w *writer) change(was window.Row, is row, i int) error {
 	switch doc := was == window.DocumentRow; {
 	case is.is != window.DocumentRow && doc:
 		w.counts.Left++
@@ -44,21 +76,14 @@ func (w *writer) change(was window.Row, is row, of *column.Batch, i int) error {
 	if w.emit == nil {
 		return nil
 	}
-	var to *column.Batch
 	switch is.is {
 	case window.NoRow:
 		return w.left(is.key)
 	case window.DocumentRow:
-		to = w.rows.Docs
+		w.docs.rows = append(w.docs.rows, int32(i))
 	case window.TombstoneRow:
-		to = w.rows.Tombstones
+		w.stones.rows = append(w.stones.rows, int32(i))
 	}
-	for k, v := range to.Columns {
-		if err := v.AppendFrom(of.Columns[k], i); err != nil {
-			return err
-		}
-	}
-	to.Len++
 	return w.full()
 }
 
@@ -77,7 +102,7 @@ func (w *writer) left(key []byte) error {
 const block = 4096
 
 func (w *writer) full() error {
-	if w.rows.Docs.Len+w.rows.Tombstones.Len+w.rows.Left.Len < block {
+	if w.rows.Docs.Len+len(w.docs.rows)+w.rows.Tombstones.Len+len(w.stones.rows)+w.rows.Left.Len < block {
 		return nil
 	}
 	return w.end()
@@ -88,7 +113,10 @@ func (w *writer) end() error {
 	if w.emit == nil {
 		return nil
 	}
-	err := w.emit(w.rows)
+	err := w.settle()
+	if err == nil {
+		err = w.emit(w.rows)
+	}
 	for _, b := range []*column.Batch{w.rows.Docs, w.rows.Tombstones, w.rows.Left} {
 		b.Reset()
 	}
