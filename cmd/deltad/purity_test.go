@@ -62,7 +62,6 @@ func exceptions() []exception {
 		{combine + "buildBloom", arithmetic, "counts halvings, each exact; the number of hashes is in the type id"},
 
 		// Loops that end in the same whatever their order.
-		{"microbatch/slice.Cache.Keep", mapOrder, "drops what is not in a set; nothing depends on which goes first"},
 		{"microbatch/slice.Builder.odd", mapOrder, "adds up integers and takes the least error by its text"},
 	}
 }
