@@ -3,6 +3,7 @@ package scan
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/deltad/deltad/microbatch/column"
 )
@@ -21,6 +22,7 @@ type assembler struct {
 	leaf   *leafReader
 	kids   []*assembler  // Struct: the fields; List: the element
 	leaves []*leafReader // all beneath
+	any    bool          // List, Struct: a row that was read has one; of a leaf see there
 }
 
 var errLevels = errors.New("the levels of the column's leaves disagree")
@@ -130,6 +132,23 @@ func (a *assembler) read(v *column.Vector, n int) error {
 	return nil
 }
 
+// seen is the column's type with Null wherever no row that was read has a value.
+func (a *assembler) seen() column.Type {
+	switch {
+	case a.leaf != nil && a.leaf.any:
+		return a.typ
+	case !a.any:
+		return column.Type{}
+	case a.kind == column.List:
+		return column.ListOf(a.kids[0].seen())
+	}
+	fields := slices.Clone(a.typ.Fields)
+	for i, kid := range a.kids {
+		fields[i].Type = kid.seen()
+	}
+	return column.StructOf(fields...)
+}
+
 // level returns the definition level at which the first leaf stands.
 func (a *assembler) level() (int, error) {
 	l := a.leaves[0]
@@ -157,6 +176,7 @@ func (a *assembler) one(v *column.Vector, rep, def int) error {
 		v.AppendNull()
 		return a.pass(rep, d)
 	}
+	a.any = true
 	if a.kind == column.Struct {
 		for i, kid := range a.kids {
 			if err := kid.one(v.Fields[i], rep, a.def); err != nil {
@@ -199,6 +219,7 @@ func (a *assembler) value(v *column.Vector, rep, d int) error {
 		return errLevels
 	}
 	l.value++
+	l.any = true
 	return v.AppendFrom(l.vals, l.value-1)
 }
 

@@ -24,6 +24,7 @@ type leafReader struct {
 	def    levels
 	rep    levels
 	source valueSource
+	any    bool // a row that was read has a value
 
 	// Rows with list elements or struct fields, for one batch.
 	defs, reps []uint8
@@ -215,6 +216,7 @@ func (l *leafReader) readFlatPage(v *column.Vector, m int) error {
 		}
 	}
 	if all {
+		l.any = true
 		return l.inRow(l.source.appendTo(v, m), func(at int) int { return base + at })
 	}
 	l.flat = l.flat[:0]
@@ -228,6 +230,7 @@ func (l *leafReader) readFlatPage(v *column.Vector, m int) error {
 			k++
 		}
 	}
+	l.any = l.any || k > 0
 	if err := l.source.appendTo(v, k); err != nil {
 		return l.inRow(err, func(at int) int { return base + nth(defs, full, at) })
 	}

@@ -30,6 +30,9 @@ type leafType struct {
 	mul  int64 // toTimeNanos: nanoseconds a unit; toInstant: units a second
 }
 
+// unknownType is the LogicalType of a column that is null by its type.
+const unknownType = 11
+
 // The ConvertedTypes, the older annotation.
 const (
 	convUTF8        = 0
@@ -115,7 +118,7 @@ func (e *schemaElement) leafType() (leafType, error) {
 		return e.timeType(l)
 	case 10:
 		return e.intType(l)
-	case 11:
+	case unknownType:
 		return of(column.Null, nothing)
 	case 14:
 		if e.phys != physFixed || e.length != 16 {

@@ -193,7 +193,7 @@ func (m *chunkMeta) check(n *node, rows, dataEnd int64) error {
 		return errors.New("its data is in another file")
 	case !m.hasMeta:
 		return errors.New("no metadata")
-	case m.phys != n.phys:
+	case m.phys != n.phys && n.logical.id != unknownType: // some writers name no type of what has no value
 		return fmt.Errorf("physical type %d, in the schema %d", m.phys, n.phys)
 	case !samePath(m.path, n.path):
 		return fmt.Errorf("the chunk is of column %q", m.path)

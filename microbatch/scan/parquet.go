@@ -100,6 +100,7 @@ type source struct {
 	as      column.Type
 	natural *column.Vector // where values must be converted to as
 	value   *string        // of a column that the key carries
+	misfit  *misfit        // why as does not hold the column's type: values must not have it
 }
 
 // plan finds the requested columns, with their types in this file.
@@ -124,11 +125,18 @@ func (f *parquetFile) plan(req Request) ([]*source, []column.Type, error) {
 		case !c.Optional:
 			return nil, nil, missingError(c.Path)
 		}
-		if err := fits(Parquet, types[i], c.As); err != nil {
-			return nil, nil, &misfit{fmt.Errorf("column %s: %w", c.Path, err)}
-		}
-		if s.as.Kind == column.Null {
+		err = fits(Parquet, types[i], c.As)
+		switch {
+		case c.Nulls && c.As.Kind == column.Null && types[i].Kind != column.Null:
+			err = fmt.Errorf("is %s, where no value was expected", types[i])
+		case s.as.Kind == column.Null:
 			s.as = types[i]
+		}
+		if err != nil {
+			s.misfit = &misfit{fmt.Errorf("column %s: %w", c.Path, err)}
+			if s.assembler == nil { // the value is there, in every row
+				return nil, nil, s.misfit
+			}
 		}
 		sources[i] = s
 	}
@@ -139,12 +147,12 @@ func (f *parquetFile) plan(req Request) ([]*source, []column.Type, error) {
 func untyped(columns []Column) []Column {
 	out := slices.Clone(columns)
 	for i := range out {
-		out[i].As = column.Type{}
+		out[i].As, out[i].Nulls = column.Type{}, false
 	}
 	return out
 }
 
-// misfit is an object whose type As does not hold, known before its first row.
+// misfit is an object whose type As does not hold.
 type misfit struct{ err error }
 
 func (m *misfit) Error() string        { return m.err.Error() }
@@ -166,7 +174,8 @@ func scanParquet(ctx context.Context, blob Blob, req Request, emit func(*column.
 	sources, types, err := f.plan(req)
 	if empty && err == nil {
 		// Nothing has a type that could clash: what writes an empty table often knows none.
-		return Result{Observed: make([]column.Type, len(types))}, nil
+		none := make([]column.Type, len(types))
+		return Result{Observed: none, Seen: none}, nil
 	}
 	res := Result{Observed: types}
 	if err != nil || emit == nil {
@@ -186,7 +195,10 @@ func scanParquet(ctx context.Context, blob Blob, req Request, emit func(*column.
 	if early := q.rest(); early != nil {
 		err = early
 	}
-	res.Rows = r.rows
+	res.Rows, res.Seen = r.rows, make([]column.Type, len(sources))
+	for i, s := range sources {
+		res.Seen[i] = s.seen()
+	}
 	return res, err
 }
 
@@ -245,7 +257,7 @@ func (r *groupReader) columns(req Request) error {
 	r.scratch.infl.limit, r.scratch.most = req.Limits.Page, int(min(keptBytes, req.Limits.RowGroup/4))
 	for _, s := range r.sources {
 		r.batch.Columns = append(r.batch.Columns, r.scratch.vector(s.as))
-		if s.assembler != nil && !s.typ.SameRepr(s.as) {
+		if s.assembler != nil && (s.misfit != nil || s.typ.Kind == column.Null || !s.typ.SameRepr(s.as)) {
 			s.natural = r.scratch.vector(s.typ)
 		}
 	}
@@ -357,12 +369,36 @@ func (s *source) fill(v *column.Vector, n int) error {
 	if err := s.read(s.natural, n); err != nil {
 		return s.named(err)
 	}
+	if s.misfit != nil && !s.yields() {
+		return s.misfit
+	}
 	for i := range n {
 		if err := v.AppendFrom(s.natural, i); err != nil {
 			return s.named(fmt.Errorf("row %d: %w", s.leaves[0].rows+int64(i)+1, err))
 		}
 	}
 	return nil
+}
+
+// seen is the column's type as far as the rows that were read have values of it.
+func (s *source) seen() column.Type {
+	switch {
+	case s.value != nil:
+		return column.Of(column.String)
+	case s.assembler == nil:
+		return column.Type{}
+	}
+	return s.assembler.seen()
+}
+
+// yields says whether the rows that were read have no values but those that As
+// holds.
+func (s *source) yields() bool {
+	seen := s.seen()
+	if s.as.Kind == column.Null {
+		return seen.Kind == column.Null
+	}
+	return fits(Parquet, seen, s.as) == nil
 }
 
 // named adds the column's path in the file.

@@ -11,7 +11,9 @@
 //  1. The types of a run are the caller's. Scan reports what it Observed in
 //     this object; the caller widens over all objects and scans again with
 //     Column.As where an object's type has another Repr. Which rows are bad
-//     does not depend on Column.As, except where As cannot hold the value.
+//     does not depend on Column.As, except where As cannot hold the value. A
+//     type that no value has (Parquet says one of every column) clashes with
+//     nothing: what counts is what was read, never what statistics say.
 //  2. All or nothing: unless Scan returns nil, everything it passed to emit
 //     and to Request.Reject is to be thrown away.
 //  3. Nothing is allocated from a size that a file merely claims. Counts and
@@ -101,8 +103,12 @@ type Column struct {
 	// string column. Other formats type their values themselves.
 	Numeric bool
 	// As is the type to deliver. Null (the zero Type) delivers what is in
-	// the object. The object's type must widen to As (see Widen).
+	// the object. The object's type must widen to As (see Widen), or as much of
+	// it as values have.
 	As column.Type
+	// Nulls says of Parquet, where As is Null, that the type null is to be
+	// delivered: a value is then ErrMisfit.
+	Nulls bool
 }
 
 // RowPolicy says what a bad row of a text format means.
@@ -192,6 +198,10 @@ type Result struct {
 	// Observed has the type of each requested column in this object, before
 	// As; Null where there is no value (and, in Parquet, no column).
 	Observed []column.Type
+	// Seen is Observed as far as values have the types: Null wherever there is
+	// none, in the fields of structs and the elements of lists, too. Only a text
+	// format tells no types without values. It is set where Scan returns nil.
+	Seen []column.Type
 }
 
 // ErrRetype is returned by a Scan of a text format in which a column without
@@ -201,7 +211,7 @@ type Result struct {
 var ErrRetype = errors.New("a column's type changed within the object")
 
 // ErrMisfit is returned by a Scan of Parquet whose Column.As does not hold what
-// is in the object; nothing was emitted.
+// is in the object.
 var ErrMisfit = errors.New("a column's type does not fit the one asked for")
 
 // batchRows is the number of rows of a batch: large enough to amortize a call
@@ -253,7 +263,8 @@ func Observe(ctx context.Context, blob Blob, req Request) (types []column.Type, 
 func run(ctx context.Context, blob Blob, req Request, emit func(*column.Batch) error) (Result, error) {
 	req.Limits = req.Limits.withDefaults()
 	if blob.Size() == 0 {
-		return Result{Observed: make([]column.Type, len(req.Columns))}, nil
+		none := make([]column.Type, len(req.Columns))
+		return Result{Observed: none, Seen: none}, nil
 	}
 	var res Result
 	var err error
@@ -262,6 +273,7 @@ func run(ctx context.Context, blob Blob, req Request, emit func(*column.Batch) e
 		res, err = scanParquet(ctx, blob, req, emit)
 	case NDJSON, CSV:
 		res, err = scanText(ctx, blob, req, emit)
+		res.Seen = res.Observed
 	default:
 		err = fmt.Errorf("unknown %s", req.Format)
 	}

@@ -164,7 +164,7 @@ const manyTypes = 16
 func (c *Cache) share(s *Slice) {
 	s.Built, s.Observed = c.same(s.Built), c.same(s.Observed)
 	for i := range s.Objects {
-		s.Objects[i].Observed = c.same(s.Objects[i].Observed)
+		s.Objects[i].Observed, s.Objects[i].Seen = c.same(s.Objects[i].Observed), c.same(s.Objects[i].Seen)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/deltad/deltad/microbatch/column"
@@ -38,6 +39,7 @@ type headObject struct {
 	Partition time.Time     `json:"partition"`
 	Rows      int64         `json:"rows"`
 	Observed  []column.Type `json:"observed"`
+	Seen      []column.Type `json:"seen,omitempty"` // where it is not observed
 }
 
 // Encode writes the slice in its resting form. The rows that were rejected
@@ -53,7 +55,11 @@ func (s *Slice) Encode(w io.Writer) error {
 func (s *Slice) encodeHead(w io.Writer) error {
 	h := head{Index: s.Index, Start: s.Start.UTC(), Observed: s.Observed, Built: s.Built, Rejected: s.Rejected, NullEventTimes: s.NullEventTimes}
 	for _, o := range s.Objects {
-		h.Objects = append(h.Objects, headObject{o.Key, o.ETag, o.Size, o.Partition.UTC(), o.Rows, o.Observed})
+		seen := o.Seen
+		if slices.EqualFunc(seen, o.Observed, column.Type.Equal) {
+			seen = nil
+		}
+		h.Objects = append(h.Objects, headObject{o.Key, o.ETag, o.Size, o.Partition.UTC(), o.Rows, o.Observed, seen})
 	}
 	b, err := json.Marshal(h)
 	if err != nil {
@@ -206,14 +212,19 @@ func decodeHead(raw []byte) (*Slice, error) {
 	}
 	s := &Slice{Index: h.Index, Start: h.Start, Observed: h.Observed, Built: h.Built, Rejected: h.Rejected, NullEventTimes: h.NullEventTimes, Told: true}
 	for _, o := range h.Objects {
-		if len(o.Observed) != len(h.Built) {
-			return nil, fmt.Errorf("decode slice of %s: %d types of %s, want %d", clock(h.Start), len(o.Observed), o.Key, len(h.Built))
+		if o.Seen == nil {
+			o.Seen = o.Observed
 		}
-		if err := sound(o.Observed, maxDepth); err != nil {
-			return nil, fmt.Errorf("decode slice of %s: types of %s: %w", clock(h.Start), o.Key, err)
+		for _, types := range [][]column.Type{o.Observed, o.Seen} {
+			if len(types) != len(h.Built) {
+				return nil, fmt.Errorf("decode slice of %s: %d types of %s, want %d", clock(h.Start), len(types), o.Key, len(h.Built))
+			}
+			if err := sound(types, maxDepth); err != nil {
+				return nil, fmt.Errorf("decode slice of %s: types of %s: %w", clock(h.Start), o.Key, err)
+			}
 		}
 		s.Objects = append(s.Objects, ReadObject{
-			Object: partition.Object{Key: o.Key, ETag: o.ETag, Size: o.Size, Partition: o.Partition}, Rows: o.Rows, Observed: o.Observed,
+			Object: partition.Object{Key: o.Key, ETag: o.ETag, Size: o.Size, Partition: o.Partition}, Rows: o.Rows, Observed: o.Observed, Seen: o.Seen,
 		})
 	}
 	return s, nil

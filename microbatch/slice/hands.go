@@ -172,9 +172,9 @@ func (g *gathering) reject(i int, r Reject) {
 	g.rejects.of[i] = append(g.rejects.of[i], r)
 }
 
-// lift reads object i into the table and returns its rows and types. With
-// want, batches of other types are errMisfit.
-func (g *gathering) lift(ctx context.Context, w *walk, i int, f *fetched, req scan.Request, scratch *scan.Scratch, want []column.Type) (int64, []column.Type, error) {
+// lift reads object i into the table and returns what was found. With want,
+// batches of other types are errMisfit.
+func (g *gathering) lift(ctx context.Context, w *walk, i int, f *fetched, req scan.Request, scratch *scan.Scratch, want []column.Type) (scan.Result, error) {
 	req.Scratch = scratch
 	var rowReject func(index.BadRow)
 	if g.s.Row == scan.Reject {
@@ -184,7 +184,7 @@ func (g *gathering) lift(ctx context.Context, w *walk, i int, f *fetched, req sc
 		rowReject = func(r index.BadRow) { g.reject(i, Reject{Key: f.Key(), Row: r.Row + 1, Reason: r.Reason}) }
 	}
 	var rows int64
-	result, err := scan.Scan(ctx, f, req, func(batch *column.Batch) error {
+	return scan.Scan(ctx, f, req, func(batch *column.Batch) error {
 		if err := w.past(i); err != nil {
 			return err
 		}
@@ -199,7 +199,11 @@ func (g *gathering) lift(ctx context.Context, w *walk, i int, f *fetched, req sc
 		rows += int64(batch.Len)
 		return err
 	})
-	return result.Rows + result.Rejected, result.Observed, err
+}
+
+// found is what a scan of the object has told.
+func (o *ReadObject) found(r scan.Result) {
+	o.Rows, o.Observed, o.Seen = r.Rows+r.Rejected, r.Observed, r.Seen
 }
 
 // add lifts a batch, whose hand waits for its turn.

@@ -19,7 +19,7 @@ import (
 // change after which the same objects and the same index make another slice: of
 // an accumulator's bytes, of the run format, of what a row is read as. A test
 // holds a slice's bytes against it.
-const codecVersion = 3
+const codecVersion = 4
 
 // Recipe names what slices are made by, beside their objects: codec version,
 // format, what becomes of bad rows, index. It is 64 lower-case hexadecimal

@@ -231,7 +231,7 @@ func TestCodecVersion(t *testing.T) {
 	if err := run.Verify(); err != nil {
 		t.Fatal(err)
 	}
-	const version, want = 3, "8cf9ec141df941653c5109935db5f2ef5ee91b4b5a466fb0b614f8a8a4e99743"
+	const version, want = 4, "8cf9ec141df941653c5109935db5f2ef5ee91b4b5a466fb0b614f8a8a4e99743"
 	// The content's hash is over the format's version and all blocks.
 	sum := run.Summary().SHA256
 	if got := hex.EncodeToString(sum[:]); codecVersion != version || got != want {

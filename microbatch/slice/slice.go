@@ -87,11 +87,12 @@ func (slice *Slice) Open(shape table.Shape) (*table.Run, error) {
 }
 
 // ReadObject is an object that was read, its number of rows, and the types of
-// the read columns in it alone.
+// the read columns in it alone: those that it says, and those that values of it
+// have. Seen is nil where its rows were not read.
 type ReadObject struct {
 	partition.Object
-	Rows     int64
-	Observed []column.Type
+	Rows           int64
+	Observed, Seen []column.Type
 }
 
 // Reject is a bad row that was left out.
@@ -148,6 +149,8 @@ type Builder struct {
 	// Room, where it is not nil, is told how many bytes the objects have that
 	// Window is about to read, before it reads the first of them.
 	Room func(bytes int64)
+
+	settled bool // types given are those of a window: what is built has these and no others
 }
 
 // Fits says whether a slice, which may have been at rest since another process
@@ -172,7 +175,7 @@ func (s *Builder) request(paths map[string]string, as []column.Type) scan.Reques
 	for i, c := range s.Program.Columns() {
 		col := scan.Column{Path: c.Path, Optional: c.Optional, Numeric: c.Numeric}
 		if as != nil {
-			col.As = as[i]
+			col.As, col.Nulls = as[i], as[i].Kind == column.Null
 		}
 		r.Columns = append(r.Columns, col)
 	}
@@ -273,19 +276,19 @@ func (s *Builder) buildAt(ctx context.Context, in Input, types []column.Type, h 
 	g := s.gathering(slice, b, in.Objects)
 	err = s.each(h, src, &b.tools.scratch, func(w *walk, i int, f *fetched, scratch *scan.Scratch) error {
 		defer src.close(i)
-		rows, observed, err := g.lift(ctx, w, i, f, s.request(f.paths, as), scratch, types)
+		result, err := g.lift(ctx, w, i, f, s.request(f.paths, as), scratch, types)
 		switch {
 		case errors.Is(err, errMisfit), errors.Is(err, scan.ErrRetype), errors.Is(err, scan.ErrMisfit):
 			return errMisfit
 		case err != nil:
 			return unreadable(in.Objects[i], err)
 		}
-		for j, seen := range observed {
-			if seen.Kind != column.Null && types[j].Kind == column.Null { // Parquet has types without rows
+		for j, t := range result.Observed { // Parquet has types without values
+			if t.Kind != column.Null && types[j].Kind == column.Null && !s.settled {
 				return errMisfit
 			}
 		}
-		slice.Objects[i].Rows, slice.Objects[i].Observed = rows, observed
+		slice.Objects[i].found(result)
 		return nil
 	})
 	if err != nil {
@@ -299,7 +302,7 @@ func (s *Builder) buildAt(ctx context.Context, in Input, types []column.Type, h 
 		}
 	}
 	if s.Format == scan.Parquet { // the objects may all be narrower
-		if slice.Observed, err = s.join(slice.Objects, nil, clock(in.Start)); err != nil {
+		if slice.Observed, err = s.join(ctx, slice.Objects, nil, clock(in.Start), 1); err != nil {
 			return nil, errMisfit
 		}
 	}
@@ -338,7 +341,10 @@ func (s *Builder) buildObserved(ctx context.Context, in Input, hint []column.Typ
 	if err != nil {
 		return nil, err
 	}
-	observed, err := s.join(seen, nil, clock(in.Start))
+	observed, err := s.join(ctx, seen, nil, clock(in.Start), 1)
+	if err == nil {
+		observed, err = s.bindable(ctx, observed, nil, seen, 1)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -363,11 +369,11 @@ func (s *Builder) buildObserved(ctx context.Context, in Input, hint []column.Typ
 	g := s.gathering(slice, b, in.Objects)
 	err = s.each(h, src, &b.tools.scratch, func(w *walk, i int, f *fetched, scratch *scan.Scratch) error {
 		defer src.close(i)
-		rows, _, err := g.lift(ctx, w, i, f, s.request(f.paths, built), scratch, nil)
+		result, err := g.lift(ctx, w, i, f, s.request(f.paths, built), scratch, nil)
 		if err != nil {
 			return unreadable(in.Objects[i], err)
 		}
-		slice.Objects[i].Rows, slice.Objects[i].Observed = rows, seen[i].Observed
+		slice.Objects[i].found(result)
 		return nil
 	})
 	if err != nil {
@@ -394,7 +400,7 @@ func (s *Builder) blame(objects []ReadObject, err error) error {
 	var first *ObjectError
 	fits := false
 	for _, o := range objects {
-		_, own := s.Program.Bind(o.Observed)
+		_, own := s.Program.Bind(o.types())
 		if own != nil && first == nil {
 			first = &ObjectError{o.Object, own}
 		}

@@ -51,7 +51,7 @@ func (s *Builder) Window(ctx context.Context, inputs []Input, floor, hint []colu
 		return w, blameConfig(w.Slices, err)
 	}
 	var err error
-	if w.Types, err = s.common(w.Slices, floor); err != nil {
+	if w.Types, err = s.common(ctx, w.Slices, floor, workers); err != nil {
 		return w, err
 	}
 	due = due[:0]
@@ -60,7 +60,9 @@ func (s *Builder) Window(ctx context.Context, inputs []Input, floor, hint []colu
 			due = append(due, i)
 		}
 	}
-	if err := s.buildAll(ctx, inputs, due, w.Types, cache, workers, w.Slices); err != nil {
+	settled := *s
+	settled.settled = true
+	if err := settled.buildAll(ctx, inputs, due, w.Types, cache, workers, w.Slices); err != nil {
 		return w, err
 	}
 	for _, slice := range w.Slices {
@@ -120,82 +122,16 @@ func sizeOf(objects []partition.Object) (n int64) {
 }
 
 // common is the types that floor and all objects widen to.
-func (s *Builder) common(slices []*Slice, floor []column.Type) ([]column.Type, error) {
+func (s *Builder) common(ctx context.Context, of []*Slice, floor []column.Type, workers int) ([]column.Type, error) {
 	var objects []ReadObject
-	for _, slice := range slices {
+	for _, slice := range of {
 		objects = append(objects, slice.Objects...)
 	}
-	return s.join(objects, floor, "the window")
-}
-
-// join is the types that floor and the objects widen to. Where they do not, an
-// object is at fault that cannot be bound by itself, else one that clashes
-// with floor, else the one at odds with most of the others: no good object may
-// be skipped for the sake of a bad one that sorts before it. The last of
-// equals is at fault.
-func (s *Builder) join(objects []ReadObject, floor []column.Type, within string) ([]column.Type, error) {
-	types := make([]column.Type, len(s.Program.Columns()))
-	copy(types, floor)
-	for _, o := range objects {
-		joined, err := s.widen(types, o.Observed)
-		if err != nil {
-			return nil, s.blame(objects, s.clash(objects, floor, within))
-		}
-		types = joined
+	types, err := s.join(ctx, objects, floor, "the window", workers)
+	if err != nil || !slices.ContainsFunc(of, func(slice *Slice) bool { return !SameTypes(slice.Built, types) }) {
+		return types, err // the index was bound at them
 	}
-	return types, nil
-}
-
-// clash is the fault of an object that does not widen with floor, else of the
-// one at odds with most of the others.
-func (s *Builder) clash(objects []ReadObject, floor []column.Type, within string) error {
-	if floor != nil {
-		for _, o := range slices.Backward(objects) {
-			if _, err := s.widen(floor, o.Observed); err != nil {
-				return &ObjectError{o.Object, fmt.Errorf("against the live base: %w", err)}
-			}
-		}
-	}
-	return s.odd(objects, within)
-}
-
-// odd is the fault of the object that clashes with most.
-func (s *Builder) odd(objects []ReadObject, within string) error {
-	type kind struct {
-		types   []column.Type
-		objects int
-		clashes int
-		err     error
-	}
-	kinds := map[string]*kind{} // objects are many, their types few
-	for _, o := range objects {
-		id := fmt.Sprint(o.Observed)
-		if kinds[id] == nil {
-			kinds[id] = &kind{types: o.Observed}
-		}
-		kinds[id].objects++
-	}
-	for _, k := range kinds {
-		for _, other := range kinds {
-			if _, err := s.widen(other.types, k.types); err != nil {
-				k.clashes += other.objects
-				if k.err == nil || err.Error() < k.err.Error() {
-					k.err = err
-				}
-			}
-		}
-	}
-	var worst ReadObject
-	var found *kind
-	for _, o := range objects {
-		if k := kinds[fmt.Sprint(o.Observed)]; k.err != nil && (found == nil || k.clashes >= found.clashes) {
-			worst, found = o, k
-		}
-	}
-	if found == nil {
-		return fmt.Errorf("the objects of %s have no common types", within)
-	}
-	return &ObjectError{worst.Object, fmt.Errorf("against the other objects of %s: %w", within, found.err)}
+	return s.bindable(ctx, types, floor, objects, workers)
 }
 
 // Observe returns the types that floor (nil for none) and all objects of the
@@ -215,7 +151,11 @@ func (s *Builder) Observe(ctx context.Context, inputs []Input, floor []column.Ty
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return s.join(objects, floor, "the index")
+	types, err := s.join(ctx, objects, floor, "the index", workers)
+	if err != nil {
+		return nil, err
+	}
+	return s.bindable(ctx, types, floor, objects, workers)
 }
 
 // look finds out the types of each object alone, at most workers at a time.
