@@ -15,10 +15,11 @@ import (
 // fallbackMemory is the budget where nothing says more.
 const fallbackMemory = 2 << 30
 
-// Memory is limits.memory with auto resolved: 80 % of what the cgroup
-// allows, else a default.
-func Memory(c *configs.Config) int64 { return memory(c, os.DirFS("/")) }
+// machine is the file system that says what the cgroup allows.
+func machine() fs.FS { return os.DirFS("/") }
 
+// memory is limits.memory with auto resolved: 80 % of what the cgroup
+// allows, else a default.
 func memory(c *configs.Config, root fs.FS) int64 {
 	if c.Limits.Memory > 0 {
 		return int64(c.Limits.Memory)
@@ -39,9 +40,10 @@ type budget struct {
 	// process share of objects that are read before they are needed.
 	table int64
 	scan  scan.Limits
-	// window is what the accumulators of a pipeline's window may always hold
-	// between runs, build what the slices of a pipeline take while they are built:
-	// half of that the window may have until they do.
+	// window is what a pipeline's window may always hold between runs (its
+	// accumulators, its documents and the compressed pages of its pane), build what
+	// the slices of a pipeline take while they are built: half of that the window
+	// may have until they do.
 	window, build int64
 	// slices bounds those of each pipeline that a process keeps, in memory or in
 	// nameless files of dir; shelf those of all that stay in dir for the next.
@@ -50,16 +52,16 @@ type budget struct {
 	dir    string
 }
 
-// divide gives an eighth of the memory to what is kept, as much to the
-// accumulators of windows, an eighth to the
-// tables of slices being built (which hold twice that while they are written
-// out), a quarter to the decoders that feed them, with what lies idle until the
-// next slice, and a thirty-second to objects that are read ahead of those; the
-// rest is for merging, writing and the runtime. What slices being built leave of
-// tables and decoders, a window may have: most steps build one small slice.
+// divide gives an eighth of the memory to what is kept, as much to windows, an
+// eighth to the tables of slices being built (which hold twice that while they
+// are written out), a quarter to the decoders that feed them, with what lies idle
+// until the next slice, and a thirty-second to objects that are read ahead of
+// those; the rest is for merging, writing and the runtime. Half of the share of
+// tables and decoders a window may have too, until they need it: most steps build
+// one small slice.
 func divide(c *configs.Config) budget {
-	memory, pipelines := Memory(c), int64(max(1, len(c.Pipelines)))
-	b := budget{workers: c.Limits.Workers, spools: spool.NewBudget(memory / 8), dir: c.Cache.Dir}
+	total, pipelines := memory(c, machine()), int64(max(1, len(c.Pipelines)))
+	b := budget{workers: c.Limits.Workers, spools: spool.NewBudget(total / 8), dir: c.Cache.Dir}
 	if b.workers == 0 {
 		b.workers = runtime.GOMAXPROCS(0) // the runtime heeds the cgroup's CPU limit
 	}
@@ -69,13 +71,13 @@ func divide(c *configs.Config) budget {
 			builders++ // a rebuild goes on beside the deltas
 		}
 	}
-	share := memory / 4 / (int64(b.workers) * builders)
+	share := total / 4 / (int64(b.workers) * builders)
 	b.table = max(share/2, 1<<20)
 	b.scan.RowGroup = min(max(share, 16<<20), 512<<20)
-	b.scan.Ahead = scan.NewAhead(min(max(memory/32, 1<<20), 256<<20))
+	b.scan.Ahead = scan.NewAhead(min(max(total/32, 1<<20), 256<<20))
 	b.scan.Page = int(min(max(share/2, 8<<20), 64<<20))
-	b.window = memory / 8 / pipelines
-	b.build = min(memory/2/builders, int64(b.workers)*(2*b.table+b.scan.RowGroup))
+	b.window = total / 8 / pipelines
+	b.build = min(total/2/builders, int64(b.workers)*(2*b.table+b.scan.RowGroup))
 	b.slices = int64(c.Cache.Size) / pipelines
 	if b.dir != "" {
 		b.shelf = int64(c.Cache.Size) / 2
@@ -89,6 +91,6 @@ func divide(c *configs.Config) budget {
 // harder before the kernel ends the process. An explicit GOMEMLIMIT wins.
 func LimitHeap(c *configs.Config) {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(Memory(c) / 8 * 7)
+		debug.SetMemoryLimit(memory(c, machine()) / 8 * 7)
 	}
 }

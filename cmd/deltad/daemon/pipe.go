@@ -73,8 +73,8 @@ func (p *Pipe) Schedule() (cron.Schedule, error) {
 	return configs.ParseCron(t.Cron, loc)
 }
 
-// Spec is the index of a configuration as the engine takes it.
-func Spec(c configs.Index) index.Spec {
+// specOf is the index of a configuration as the engine takes it.
+func specOf(c configs.Index) index.Spec {
 	spec := index.Spec{
 		Key: c.Key, EventTime: index.EventTime{Column: c.EventTime.Column, Unit: c.EventTime.Unit},
 		Where: c.Where, DeleteWhen: c.DeleteWhen,
@@ -100,7 +100,7 @@ func fieldSpec(f configs.Field) index.FieldSpec {
 
 // Compile checks a pipeline's index against the combine fns there are.
 func Compile(c *configs.Pipeline, fns map[string]combine.Builder) (*index.Program, error) {
-	program, err := index.Compile(Spec(c.Index), fns)
+	program, err := index.Compile(specOf(c.Index), fns)
 	if err != nil {
 		return nil, fmt.Errorf("pipelines.%s: %w", c.Name, err)
 	}
