@@ -72,10 +72,8 @@ type Proxy struct {
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu       sync.Mutex
-	rules    []*rule
-	refusing bool
-	conns    map[*link]bool
+	mu    sync.Mutex
+	rules []*rule
 }
 
 // New starts a proxy before the server at target, host:port.
@@ -85,7 +83,7 @@ func New(target string) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	p := &Proxy{Addr: ln.Addr().String(), target: target, ln: ln, conns: map[*link]bool{}}
+	p := &Proxy{Addr: ln.Addr().String(), target: target, ln: ln}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.wg.Go(func() {
 		for {
@@ -113,15 +111,15 @@ func (p *Proxy) Add(r Rule) {
 	p.rules = append(p.rules, &rule{Rule: r})
 }
 
-// Clear removes every rule and lets new connections pass. Black holes stay
-// what they are. It returns how many statements were hit.
+// Clear removes every rule. Black holes stay what they are. It returns how many
+// statements were hit.
 func (p *Proxy) Clear() (hits int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range p.rules {
 		hits += r.hits
 	}
-	p.rules, p.refusing = nil, false
+	p.rules = nil
 	return hits
 }
 
@@ -133,16 +131,6 @@ func (p *Proxy) Hits() (hits int) {
 		hits += r.hits
 	}
 	return hits
-}
-
-// Down cuts every connection and refuses new ones until Clear.
-func (p *Proxy) Down() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.refusing = true
-	for l := range p.conns {
-		l.cut()
-	}
 }
 
 func (p *Proxy) pick(sql string, transaction []string) (Rule, bool) {
@@ -189,19 +177,7 @@ func (p *Proxy) serve(client net.Conn) {
 		return
 	}
 	l := &link{client: client, server: server, spoke: make(chan struct{}, 1)}
-	p.mu.Lock()
-	refused := p.refusing
-	p.conns[l] = true
-	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		delete(p.conns, l)
-		p.mu.Unlock()
-	}()
 	defer l.cut()
-	if refused {
-		return
-	}
 	defer context.AfterFunc(p.ctx, l.cut)()
 	p.wg.Go(func() { p.down(l) })
 	p.up(l)
