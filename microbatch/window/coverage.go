@@ -108,7 +108,7 @@ func (r Rule) Advance(past Past, n, oldest time.Time, skips bool) (Coverage, err
 	if !oldest.IsZero() {
 		r.over(&c, oldest)
 		if c.Beyond && r.OnGap == Fail {
-			return Coverage{}, fmt.Errorf("coverage of %s reaches back to %s, beyond window.max %s, and window.on_gap is fail; a promoted rebuild shortens what an old base makes long, `deltad watermark reset` gives up what was jumped over: %w",
+			return Coverage{}, fmt.Errorf("coverage of %s reaches back to %s, beyond window.max %s, and window.on_gap is fail; a longer window.max publishes all of it, a promoted rebuild shortens what an old base makes long, `deltad watermark reset` gives up what was jumped over: %w",
 				n.Format(time.RFC3339), c.From.Format(time.RFC3339), r.Max, ErrHeld)
 		}
 		return c, nil
