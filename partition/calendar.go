@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"encoding/json"
 	"fmt"
 	"iter"
 	"sort"
@@ -296,5 +297,8 @@ func (r Range) String() string {
 
 // MarshalJSON writes {"from": …, "to": …}, RFC 3339 in UTC.
 func (r Range) MarshalJSON() ([]byte, error) {
-	return fmt.Appendf(nil, `{"from":%q,"to":%q}`, r.From.UTC().Format(time.RFC3339Nano), r.To.UTC().Format(time.RFC3339Nano)), nil
+	return json.Marshal(struct {
+		From time.Time `json:"from"`
+		To   time.Time `json:"to"`
+	}{r.From.UTC(), r.To.UTC()})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -131,8 +132,11 @@ func produce(ctx context.Context, raw store.Store) error {
 			start = start.Add(-time.Duration(1+r.IntN(6)) * demoGranule) // a late file
 		}
 		var body bytes.Buffer
+		events := json.NewEncoder(&body)
 		for range 20 + r.IntN(60) {
-			demoEvent(&body, r, now)
+			if err := events.Encode(newDemoEvent(r, now)); err != nil {
+				return fmt.Errorf("write events: %w", err)
+			}
 		}
 		key := start.Format("2006/01/02/15/04/05/") + fmt.Sprintf("events-%d-%d.ndjson", now.UnixMilli(), n)
 		_, err := raw.Put(ctx, key, bytes.NewReader(body.Bytes()), store.PutOptions{IfNoneMatch: true})
@@ -147,16 +151,28 @@ func produce(ctx context.Context, raw store.Store) error {
 	}
 }
 
-func demoEvent(w io.Writer, r *rand.Rand, now time.Time) {
-	item := int(r.ExpFloat64()*12) % 100
-	op := "U"
-	if r.IntN(400) == 0 {
-		op = "D"
+// demoEvent is what happened to an item.
+type demoEvent struct {
+	Item   int       `json:"item_id"`
+	At     time.Time `json:"at"`
+	Title  string    `json:"title"`
+	Clicks int       `json:"clicks"`
+	Views  int       `json:"views"`
+	Cost   float64   `json:"cost"`
+	User   int       `json:"user_id"`
+	Op     string    `json:"op"`
+}
+
+func newDemoEvent(r *rand.Rand, now time.Time) demoEvent {
+	item, views := int(r.ExpFloat64()*12)%100, 1+r.IntN(30)
+	e := demoEvent{
+		Item: item, At: now.Add(-time.Duration(r.IntN(3000)) * time.Millisecond), Title: fmt.Sprintf("item %d, edition %d", item, now.Unix()/15),
+		Clicks: r.IntN(1 + views/4), Views: views, Cost: float64(r.IntN(3333)) / 10_000, User: r.IntN(5000), Op: "U",
 	}
-	views := 1 + r.IntN(30)
-	fmt.Fprintf(w, `{"item_id":%d,"at":%q,"title":"item %d, edition %d","clicks":%d,"views":%d,"cost":%.4f,"user_id":%d,"op":%q}`+"\n",
-		item, now.Add(-time.Duration(r.IntN(3000))*time.Millisecond).Format(time.RFC3339Nano), item, now.Unix()/15,
-		r.IntN(1+views/4), views, r.Float64()/3, r.IntN(5000), op)
+	if r.IntN(400) == 0 {
+		e.Op = "D"
+	}
+	return e
 }
 
 // watch prints, every two seconds, how old the live data is and one document.
