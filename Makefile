@@ -32,10 +32,11 @@ demo: build ## a live index on made-up data, everything embedded; Ctrl-C ends it
 unit: ## the fast tests: nothing but Go is needed
 	go test ./...
 
-# The full test command. It installs PostgreSQL if there is none, starts it and
-# two S3 servers, and runs three steps against them, in one report: every test of
-# every module under the race detector, and before that, without it, what takes
-# too long for it, of which a part runs under it too:
+# The full test command. It installs what it needs of Debian where that is missing
+# (see .ci), starts PostgreSQL and two S3 servers, and runs three steps against
+# them, in one report: every test of every module under the race detector, and
+# before that, without it, what takes too long for it, of which a part runs under
+# it too:
 #
 #   - the large scenarios of the protocol model; 1,000 cases of each law for each
 #     combine fn and type;
