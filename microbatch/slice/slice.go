@@ -75,8 +75,14 @@ type opened struct {
 // Open opens the slice's run, and keeps it for whoever opens it at that shape
 // again. It is safe for concurrent use.
 func (slice *Slice) Open(shape table.Shape) (*table.Run, error) {
-	if o := slice.opened.Load(); o != nil && o.of == slice.Run && o.shape.Same(shape) {
-		return o.run, nil
+	if o := slice.opened.Load(); o != nil && o.of == slice.Run {
+		if sameShape(o.shape, shape) {
+			return o.run, nil
+		}
+		if o.shape.Same(shape) {
+			slice.opened.Store(&opened{slice.Run, shape, o.run})
+			return o.run, nil
+		}
 	}
 	run, err := table.Open(slice.Run, slice.Run.Size(), shape)
 	if err != nil {
@@ -84,6 +90,11 @@ func (slice *Slice) Open(shape table.Shape) (*table.Run, error) {
 	}
 	slice.opened.Store(&opened{slice.Run, shape, run})
 	return run, nil
+}
+
+// sameShape says whether two shapes are one and the same in memory.
+func sameShape(a, b table.Shape) bool {
+	return len(a.Keys) == len(b.Keys) && len(a.Fns) == len(b.Fns) && len(a.Keys) > 0 && len(a.Fns) > 0 && &a.Keys[0] == &b.Keys[0] && &a.Fns[0] == &b.Fns[0]
 }
 
 // ReadObject is an object that was read, its number of rows, and the types of
@@ -202,6 +213,9 @@ func (s *Builder) widen(a, b []column.Type) ([]column.Type, error) {
 
 // SameTypes says whether a run built at types a is one built at types b.
 func SameTypes(a, b []column.Type) bool {
+	if sameList(a, b) {
+		return true
+	}
 	for i := range a {
 		if !a[i].SameRepr(b[i]) || !sameNulls(a[i], b[i]) {
 			return false

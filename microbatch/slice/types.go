@@ -187,12 +187,23 @@ func (s *Builder) clash(objects []ReadObject, floor []column.Type, within string
 	if floor != nil {
 		for _, o := range slices.Backward(objects) {
 			if _, err := s.widen(floor, o.types()); err != nil {
-				return &ObjectError{o.Object, fmt.Errorf("against the live base: %w", err)}
+				return &ObjectError{o.Object, &floorError{err}}
 			}
 		}
 	}
 	return s.odd(objects, within)
 }
+
+// ErrFloor says that an object clashes with the types that a window was to be no
+// narrower than.
+var ErrFloor = errors.New("the types that were given do not widen to those of an object")
+
+// floorError is an ErrFloor in the words of who runs a pipeline.
+type floorError struct{ err error }
+
+func (e *floorError) Error() string        { return fmt.Sprintf("against the live base: %v", e.err) }
+func (e *floorError) Unwrap() error        { return e.err }
+func (e *floorError) Is(target error) bool { return target == ErrFloor }
 
 // odd is the fault of the object that clashes with most.
 func (s *Builder) odd(objects []ReadObject, within string) error {

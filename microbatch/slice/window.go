@@ -54,23 +54,32 @@ func (s *Builder) Window(ctx context.Context, inputs []Input, floor, hint []colu
 	if w.Types, err = s.common(ctx, w.Slices, floor, workers); err != nil {
 		return w, err
 	}
-	due = due[:0]
-	for i, slice := range w.Slices {
-		if !SameTypes(slice.Built, w.Types) {
-			due = append(due, i)
-		}
-	}
+	due = unlike(w.Slices, w.Types)
 	settled := *s
 	settled.settled = true
 	if err := settled.buildAll(ctx, inputs, due, w.Types, cache, workers, w.Slices); err != nil {
 		return w, err
 	}
-	for _, slice := range w.Slices {
-		if !SameTypes(slice.Built, w.Types) {
-			return w, fmt.Errorf("slice of %s has types %v, the window %v: its objects changed while they were read", clock(slice.Start), slice.Built, w.Types)
-		}
+	for _, i := range unlike(w.Slices, w.Types) {
+		slice := w.Slices[i]
+		return w, fmt.Errorf("slice of %s has types %v, the window %v: its objects changed while they were read", clock(slice.Start), slice.Built, w.Types)
 	}
 	return w, nil
+}
+
+// unlike are the numbers of the slices that were not built at some types.
+func unlike(of []*Slice, types []column.Type) (others []int) {
+	var same []column.Type // as types, and shared by most
+	for i, slice := range of {
+		switch {
+		case sameList(slice.Built, same):
+		case SameTypes(slice.Built, types):
+			same = slice.Built
+		default:
+			others = append(others, i)
+		}
+	}
+	return others
 }
 
 // buildAll builds the inputs numbered in due, at most workers at a time, those
@@ -123,15 +132,43 @@ func sizeOf(objects []partition.Object) (n int64) {
 
 // common is the types that floor and all objects widen to.
 func (s *Builder) common(ctx context.Context, of []*Slice, floor []column.Type, workers int) ([]column.Type, error) {
+	if few := kinds(of); few != nil {
+		types, err := s.join(ctx, few, floor, "the window", workers)
+		if err == nil && len(unlike(of, types)) == 0 {
+			return types, nil // the index was bound at them
+		}
+	}
 	var objects []ReadObject
 	for _, slice := range of {
 		objects = append(objects, slice.Objects...)
 	}
 	types, err := s.join(ctx, objects, floor, "the window", workers)
-	if err != nil || !slices.ContainsFunc(of, func(slice *Slice) bool { return !SameTypes(slice.Built, types) }) {
-		return types, err // the index was bound at them
+	if err != nil || len(unlike(of, types)) == 0 {
+		return types, err
 	}
 	return s.bindable(ctx, types, floor, objects, workers)
+}
+
+// mostKinds is how many lists of types are looked for among many.
+const mostKinds = 8
+
+// kinds are objects of all lists of types that the objects of some slices have,
+// which say of the window's types what all say; nil where they are many, or not
+// all known. In order to be found they are shared, see Cache.share.
+func kinds(of []*Slice) (few []ReadObject) {
+	for _, slice := range of {
+		for i := range slice.Objects {
+			o := &slice.Objects[i]
+			if slices.ContainsFunc(few, func(k ReadObject) bool { return sameList(k.Observed, o.Observed) && sameList(k.Seen, o.Seen) }) {
+				continue
+			}
+			if len(few) == mostKinds || o.Seen == nil {
+				return nil
+			}
+			few = append(few, *o)
+		}
+	}
+	return few
 }
 
 // Observe returns the types that floor (nil for none) and all objects of the
