@@ -51,36 +51,36 @@ const (
 // Options say which bucket, how to reach it and how to write to it. Everything but Bucket may be left out; what is, comes from the
 // SDK's usual chain of environment, shared configuration and instance.
 type Options struct {
-	Bucket   string `yaml:"-"`
-	Region   string `yaml:"region"`
-	Endpoint string `yaml:"endpoint"` // URL of a compatible server
+	Bucket   string
+	Region   string
+	Endpoint string // URL of a compatible server
 	// PathStyle puts the bucket into the path instead of the host name.
-	PathStyle bool   `yaml:"path_style"`
-	Profile   string `yaml:"profile"`
+	PathStyle bool
+	Profile   string
 	// RoleARN is assumed with the credentials found, with ExternalID if set.
-	RoleARN       string `yaml:"role_arn"`
-	ExternalID    string `yaml:"external_id"`
-	RequesterPays bool   `yaml:"requester_pays"`
+	RoleARN       string
+	ExternalID    string
+	RequesterPays bool
 	// ExpectedOwner is the account id that must own the bucket.
-	ExpectedOwner string `yaml:"expected_owner"`
+	ExpectedOwner string
 	// CAFile is a PEM bundle that replaces the system's; it goes before AWS_CA_BUNDLE.
-	CAFile string `yaml:"ca_file"`
+	CAFile string
 	// Checksum is WhenSupported (also if empty) or WhenRequired.
-	Checksum string `yaml:"checksum"`
+	Checksum string
 
 	// SSEKMSKeyID, ACL and Tags are given to every object written.
-	SSEKMSKeyID string            `yaml:"sse_kms_key_id"`
-	ACL         string            `yaml:"acl"`
-	Tags        map[string]string `yaml:"tags"`
+	SSEKMSKeyID string
+	ACL         string
+	Tags        map[string]string
 
 	// Credentials replaces the SDK's chain.
-	Credentials aws.CredentialsProvider `yaml:"-"`
+	Credentials aws.CredentialsProvider
 	// Attempts is how often a request is sent at most, 4 if zero.
-	Attempts int `yaml:"-"`
+	Attempts int
 	// Timeout bounds connecting (a quarter of it), waiting for headers, and silence of a connection; 20 s if zero.
-	Timeout time.Duration `yaml:"-"`
+	Timeout time.Duration
 	// PartSize is the size of the parts of large bodies, 8 MiB if zero, at least 5 MiB. Bodies over twice the size are split.
-	PartSize int64 `yaml:"-"`
+	PartSize int64
 }
 
 // Store is a bucket. Create it with New.
