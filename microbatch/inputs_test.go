@@ -97,6 +97,16 @@ func TestTypesThatWidenMidWindowEqualAColdBuild(t *testing.T) {
 		putRows(b, minuteKey(clock, "a.parquet"), i64{"x", 1 << 40}, i64{"y", 3})
 	}
 	putDec := func(b *bench, clock string) { putRows(b, minuteKey(clock, "a.parquet"), dec{"x", 125}, dec{"y", -5}) }
+	type text struct {
+		K string  `parquet:"k"`
+		V *string `parquet:"v,optional"`
+	}
+	type flag struct {
+		K string `parquet:"k"`
+		V *bool  `parquet:"v,optional"`
+	}
+	noText := func(b *bench, clock string) { putRows(b, minuteKey(clock, "a.parquet"), text{K: "x"}, text{K: "y"}) }
+	noFlag := func(b *bench, clock string) { putRows(b, minuteKey(clock, "a.parquet"), flag{K: "x"}, flag{K: "z"}) }
 	numbers, anything := sums("sum", "min", "max", "latest", "set"), sums("min", "latest", "set", "count")
 	for _, c := range []struct {
 		name   string
@@ -114,6 +124,10 @@ func TestTypesThatWidenMidWindowEqualAColdBuild(t *testing.T) {
 			[]func(*bench, string){ndjson(`{"c":1}`), ndjson(`{"c":3,"a":null,"b":"z"}`), ndjson(`{"b":"y"}`), ndjson(`{"a":1.5}`), ndjson(`{}`), ndjson(`{"a":2}`)}},
 		{"parquet: int32, then int64", scan.Parquet, numbers, []func(*bench, string){put32, put64, put32, put32, put32, put32}},
 		{"parquet: integers, decimals for a while", scan.Parquet, numbers, []func(*bench, string){put32, putDec, put64, put32, put32, put32}},
+		{"parquet: numbers, nothing of other types for a while", scan.Parquet, numbers,
+			[]func(*bench, string){noText, put32, noFlag, putDec, noText, noText, noText, noText, noFlag, noFlag, noFlag, noFlag, put64}},
+		{"parquet: nothing of other types, then anything", scan.Parquet, anything,
+			[]func(*bench, string){noFlag, noText, noFlag, put32, noText, noFlag, noFlag, noText, noText, noText, noText, putDec}},
 	} {
 		for _, cache := range []int64{64 << 20, 1} {
 			t.Run(fmt.Sprintf("%s, cache of %d bytes", c.name, cache), func(t *testing.T) {

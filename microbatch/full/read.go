@@ -12,6 +12,7 @@ import (
 	"github.com/deltad/deltad/microbatch/blame"
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/microbatch/index"
+	"github.com/deltad/deltad/microbatch/scan"
 	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/microbatch/spool"
 	"github.com/deltad/deltad/microbatch/table"
@@ -62,6 +63,7 @@ type reader struct {
 	tell    func(done int64, rows int64)
 	out     files
 	patient bool // waits for outages to end
+	asked   bool // the types are those of all objects
 }
 
 // forecast is the types to read at, where objects beyond the cut need wider ones
@@ -94,9 +96,12 @@ func (r *reader) read(ctx context.Context, inputs []slice.Input, types []column.
 		case err == nil && wider == nil:
 			g.skipped = append(skipped, g.skipped...)
 			return g, nil
+		case r.mayYield(err):
+			wider = types
 		case err != nil:
 			return nil, err
 		}
+		r.asked = true
 		if types, err = r.builder.Observe(ctx, inputs, wider, r.set.Workers); err != nil {
 			left, passed := r.leaveOut(inputs, err)
 			if len(passed) == 0 {
@@ -105,6 +110,12 @@ func (r *reader) read(ctx context.Context, inputs []slice.Input, types []column.
 			inputs, skipped, types = left, append(skipped, passed...), wider
 		}
 	}
+}
+
+// mayYield says that an object clashes with the types of the newest partitions,
+// of which it may be that no value has them: then they yield to those of all objects.
+func (r *reader) mayYield(err error) bool {
+	return !r.asked && r.builder.Format == scan.Parquet && errors.Is(err, slice.ErrFloor)
 }
 
 // leaveOut takes out the objects that were replaced or removed after they were
@@ -218,8 +229,8 @@ const outages = 8
 func (r *reader) readable(ctx context.Context, batch []slice.Input, types []column.Type) (w slice.Window, passed []sink.Passed, err error) {
 	cache := slice.NewCache(1 << 62) // what was built is not built again
 	for len(batch) > 0 {
-		if w, err = r.window(ctx, batch, types, cache); err == nil {
-			return w, passed, nil
+		if w, err = r.window(ctx, batch, types, cache); err == nil || r.mayYield(err) {
+			return w, passed, err
 		}
 		left, out := r.leaveOut(batch, err)
 		if len(out) == 0 {
