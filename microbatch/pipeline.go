@@ -202,7 +202,7 @@ type Pipeline struct {
 	gone      map[string]bool   // objects known to be gone while no listing has them
 	lost      map[ObjectID]bool // carried objects that are gone, slice and all
 	spoiled   map[string]bool   // slices of the live pane that could not be read
-	told      map[string]bool   // what was said of bases
+	told      map[string]bool   // what was said, of bases and of spellings
 	heldWhy   string            // why the last step was held; empty if it was not
 	// unfit are candidates that cannot be promoted, until when; zero is for good.
 	unfit map[string]time.Time

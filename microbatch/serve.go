@@ -16,8 +16,8 @@ import (
 	"github.com/deltad/deltad/watermark"
 )
 
-// controlEvery is how often a leader looks for resets and requests between
-// triggers.
+// controlEvery is how often a leader looks for resets, rollbacks and requests
+// between triggers.
 const controlEvery = 2 * time.Second
 
 // Once takes one step at now under a lease of its own and gives it back. The
@@ -205,7 +205,7 @@ func following(schedule cron.Schedule, due, now time.Time) time.Time {
 	return next
 }
 
-// attend carries out resets and requests between triggers. A failure is
+// attend carries out resets, rollbacks and requests between triggers. A failure is
 // logged; the next look tries again.
 func (p *Pipeline) attend(stop, ctx context.Context, t term) (err error) {
 	defer func() {

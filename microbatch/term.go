@@ -33,7 +33,7 @@ func (t Term) Step(ctx context.Context, now time.Time, o StepOptions) Report {
 	return t.p.step(ctx, t.t, now, o)
 }
 
-// Settle carries out pending resets and nothing else.
+// Settle carries out pending resets and rollbacks, and nothing else.
 func (t Term) Settle(ctx context.Context) error {
 	if err := t.p.refresh(ctx); err != nil {
 		return err
