@@ -17,11 +17,11 @@ import (
 //
 // A Sampler picks the keys while a fold goes by, without a pass of its own, and
 // keeps the accumulators that the fold has come to. Canary then looks the keys
-// up in the leaves, the slices themselves, and folds them from the newest slice
-// to the oldest in a balanced tree, through encoded accumulators at each node,
-// the base last. A fold that goes through the slices in their order, or from
-// what an earlier run has left, shares nothing with it but the leaves. What is
-// wrong in a leaf is wrong both ways: that is for `deltad verify`, which reads
+// up in the leaves, the slices themselves, and folds them in a balanced tree,
+// in turn from both ends of the window, through encoded accumulators at each
+// node, the base last. A fold that goes through the slices in their order, or
+// from what an earlier run has left, shares nothing with it but the leaves. What
+// is wrong in a leaf is wrong both ways: that is for `deltad verify`, which reads
 // the objects again.
 
 // Sample is a key and what a fold made of it.
