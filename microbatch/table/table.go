@@ -1,9 +1,9 @@
 // Package table holds keyed columnar accumulators and their resting form, the
 // key-sorted run.
 //
-// A Table gathers records by key: the only hash table on the data path. A run
-// is what it writes: immutable, sorted by key, with a block index. Everything
-// after is streaming merges of runs (Merge, MergeRuns).
+// A Table gathers records by key. A run is what it writes: immutable, sorted by
+// key, with a block index. Runs are read by cursors, in that order, and merged
+// as streams (Merge, MergeRuns).
 //
 // Invariants:
 //
