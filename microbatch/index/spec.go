@@ -15,8 +15,8 @@
 //  2. An expression is a pure function of its operands. An operation on null
 //     is null, == and != included unless the other side is nil itself; a
 //     filter that is null does not select.
-//  3. A bad row (null key, unreadable event time) is refused or rejected by
-//     name and never becomes a zero.
+//  3. A bad row (null key, unreadable event time, a time that no document can
+//     hold) is refused or rejected by name and never becomes a zero.
 //
 // It does no I/O.
 package index
