@@ -94,7 +94,11 @@ func appendText(v *column.Vector, s string) error {
 		i, err := strconv.ParseInt(s, 10, bits)
 		v.AppendInt(i)
 		return err
-	case column.Float32, column.Float64:
+	case column.Float32: // 0.1 is the float that a reader of the column prints as 0.1
+		f, err := strconv.ParseFloat(s, 32)
+		v.AppendFloat(f)
+		return err
+	case column.Float64:
 		f, err := strconv.ParseFloat(s, 64)
 		v.AppendFloat(f)
 		return err
