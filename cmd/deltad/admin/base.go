@@ -142,15 +142,7 @@ func (s *Server) rebuild(w http.ResponseWriter, r *http.Request, p *daemon.Pipe)
 }
 
 func (s *Server) rebuilds(w http.ResponseWriter, r *http.Request, p *daemon.Pipe) error {
-	q, err := parameters(r, "limit", "before")
-	if err != nil {
-		return err
-	}
-	limit, err := q.limit()
-	if err != nil {
-		return err
-	}
-	before, err := q.id("before")
+	limit, before, err := newestFirst(r)
 	if err != nil {
 		return err
 	}

@@ -142,15 +142,7 @@ func (s *Server) pipeline(w http.ResponseWriter, r *http.Request, p *daemon.Pipe
 }
 
 func (s *Server) runs(w http.ResponseWriter, r *http.Request, p *daemon.Pipe) error {
-	q, err := parameters(r, "limit", "before")
-	if err != nil {
-		return err
-	}
-	limit, err := q.limit()
-	if err != nil {
-		return err
-	}
-	before, err := q.id("before")
+	limit, before, err := newestFirst(r)
 	if err != nil {
 		return err
 	}
@@ -342,6 +334,19 @@ func (q query) id(name string) (string, error) {
 		return "", refusal(badParameter, name, "must be an id, a ULID, got %q", v)
 	}
 	return v, nil
+}
+
+// newestFirst are the parameters of a list of what has ids: how many, and of
+// those before which one.
+func newestFirst(r *http.Request) (limit int, before string, err error) {
+	q, err := parameters(r, "limit", "before")
+	if err == nil {
+		limit, err = q.limit()
+	}
+	if err == nil {
+		before, err = q.id("before")
+	}
+	return limit, before, err
 }
 
 func (q query) instant(name string) (time.Time, error) {
