@@ -195,3 +195,20 @@ func BenchmarkWrite(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkLedger is two looks into the ledger as every step takes them.
+func BenchmarkLedger(b *testing.B) {
+	s := file{filepath.Join(b.TempDir(), "state.db")}.Open(b)
+	ctx := watermarktest.Context(b)
+	if _, err := s.Migrate(ctx); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, limit := range []int{1, 1 << 20} {
+			if _, err := s.LedgerRange(ctx, "ads", "", time.Time{}, time.Time{}, limit); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}

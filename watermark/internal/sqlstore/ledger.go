@@ -95,6 +95,10 @@ func (s ledger) UpsertLedger(ctx context.Context, l watermark.Lease, entries []w
 	})
 }
 
+const ledgerRange = `SELECT source, partition_start, fingerprint, state, run_id, objects, members, note, updated_at
+	FROM deltad_ledger WHERE pipeline = $1 AND source = $2 AND partition_start > $3 AND partition_start <= $4
+	ORDER BY partition_start LIMIT `
+
 // LedgerRange is a range of partitions. See [watermark.Ledger].
 func (s ledger) LedgerRange(ctx context.Context, pipeline, source string, after, through time.Time, limit int) ([]watermark.LedgerEntry, error) {
 	var c checks
@@ -109,12 +113,16 @@ func (s ledger) LedgerRange(ctx context.Context, pipeline, source string, after,
 	if through.IsZero() {
 		through = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 	}
+	// A limit of 1 is another plan to SQLite, which would make a statement anew
+	// whenever the parameter becomes or was 1.
+	sql, args := ledgerRange+`$5`, []any{pipeline, source, after, through, limit}
+	if limit == 1 {
+		sql, args = ledgerRange+`1`, args[:4]
+	}
 	var out []watermark.LedgerEntry
 	err := s.c.view(ctx, "read ledger of "+pipeline, func(q *query) error {
 		out = nil
-		rows, err := q.rows(`SELECT source, partition_start, fingerprint, state, run_id, objects, members, note, updated_at
-			FROM deltad_ledger WHERE pipeline = $1 AND source = $2 AND partition_start > $3 AND partition_start <= $4
-			ORDER BY partition_start LIMIT $5`, pipeline, source, after, through, limit)
+		rows, err := q.rows(sql, args...)
 		if err != nil {
 			return err
 		}
