@@ -53,6 +53,35 @@ pipelines:
 		}
 	}
 
+	// Nor does one field hide what is wrong with another, but what only follows
+	// from it is not told.
+	write("restart: {mode: never}", "country =")
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := `fields: {h: {sum: v, over: 90s}, s: {set: tag, over: 1h, cap: 0}, r: {expr: "zz + 1"}, hr: {expr: "h + yy"}}}`
+	text = strings.Replace(string(raw), `fields: {n: {count: "*", over: 1h}, r: {expr: "zz + 1"}}}`, fields, 1)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, text, _ = run(t, nil, "check", "-c", file)
+	want = []string{
+		"error: restart.mode: ",
+		"error: pipelines.p.index.fields.h.over: must be a whole number of granules",
+		"error: pipelines.p.index.where: parse expression",
+		"error: pipelines.p.index.fields.r: \"zz\" is neither",
+		"error: pipelines.p.index.fields.s: set: option cap",
+	}
+	if code != 2 || strings.Count(text, "\n") != len(want) {
+		t.Errorf("check exits with %d and says\n%s", code, text)
+	}
+	for _, w := range want {
+		if !strings.Contains("\n"+text, "\n"+w) {
+			t.Errorf("check does not say %q:\n%s", w, text)
+		}
+	}
+
 	write("", "country == 'DE'")
 	_, text, _ = run(t, nil, "check", "-c", file)
 	for _, warning := range []string{"changes its offset", "is not time order"} {

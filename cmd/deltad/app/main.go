@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/signal"
 	"slices"
@@ -211,8 +212,8 @@ func (c *cli) load() (*configs.Config, error) {
 }
 
 // uncompiled are the problems of indexes that only compiling them shows, such
-// as those of expressions: of all pipelines but those in whose index problems
-// were found before, which may be their cause. cfg may be nil.
+// as those of expressions, in what problems found before do not reach. cfg may
+// be nil.
 func (c *cli) uncompiled(cfg *configs.Config, found error) (wrong []error) {
 	if cfg == nil {
 		return nil
@@ -221,18 +222,44 @@ func (c *cli) uncompiled(cfg *configs.Config, found error) (wrong []error) {
 	errors.As(found, &problems)
 	for _, p := range cfg.Pipelines {
 		at := "pipelines." + p.Name + "."
-		if slices.ContainsFunc(problems, func(o configs.Problem) bool {
-			return strings.HasPrefix(o.Path+".", at+"index.") || strings.HasPrefix(at, o.Path+".")
-		}) {
+		sound, ok := soundPart(p, at, problems)
+		if !ok {
 			continue
 		}
-		if _, err := daemon.Compile(p, c.fns); err != nil {
+		if _, err := daemon.Compile(sound, c.fns); err != nil {
 			for _, e := range flatten(err) {
 				wrong = append(wrong, fmt.Errorf("%s%w", at, e))
 			}
 		}
 	}
 	return wrong
+}
+
+// soundPart is the pipeline without the fields in which there are problems and
+// the expr fields that may read them, whose problems would follow from those.
+// It is not ok where a problem reaches further in the index.
+func soundPart(p *configs.Pipeline, at string, problems configs.Problems) (_ *configs.Pipeline, ok bool) {
+	broken := map[string]bool{}
+	for _, o := range problems {
+		switch field, inField := strings.CutPrefix(o.Path, at+"index.fields."); {
+		case inField:
+			field, _, _ = strings.Cut(field, ".")
+			broken[field] = true
+		case strings.HasPrefix(o.Path+".", at+"index.") || strings.HasPrefix(at, o.Path+"."):
+			return nil, false
+		}
+	}
+	sound := *p
+	sound.Index.Fields = nil
+	for _, f := range p.Index.Fields {
+		for _, name := range slices.Sorted(maps.Keys(broken)) {
+			broken[f.Name] = broken[f.Name] || strings.Contains(f.Expr, name)
+		}
+		if !broken[f.Name] {
+			sound.Index.Fields = append(sound.Index.Fields, f)
+		}
+	}
+	return &sound, true
 }
 
 // named says how to name a configuration that is not where it was looked for.
