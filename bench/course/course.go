@@ -1,10 +1,11 @@
 // Package course takes a pipeline and DuckDB through what happens to an index
 // in its life, in turn and on the same files: the first pane, a partition after
-// the other, a late object, a jump, a restart.
+// the other, a late object, a jump, a restart; or a window that moves by its own
+// length.
 //
 // No cost is returned of a step whose results differ: after each step that both
-// sides took, the live pane and what DuckDB wrote are compared key by key and
-// field by field.
+// sides took, and a few times among those that nobody measures, the live pane and
+// what DuckDB wrote are compared key by key and field by field.
 package course
 
 import (
@@ -23,7 +24,7 @@ import (
 // Step is something that happens to an index.
 type Step string
 
-// The steps, in the order of a course.
+// The steps, in the order of a course. Settled is of courses of its own.
 const (
 	Cold    Step = "cold"    // the first pane, over a whole window that was never read
 	First   Step = "first"   // one new partition, and what later steps stand on has to be made
@@ -32,10 +33,11 @@ const (
 	Late    Step = "late"    // one more object in a partition of the window
 	Jump    Step = "jump"    // half a window is new
 	Restart Step = "restart" // a new process, one new partition
+	Settled Step = "settled" // one new partition, as Steady, after a whole window of such steps
 )
 
 // Steps are all of them.
-func Steps() []Step { return []Step{Cold, First, Steady, Idle, Late, Jump, Restart} }
+func Steps() []Step { return []Step{Cold, First, Steady, Idle, Late, Jump, Restart, Settled} }
 
 // Course is a pipeline over a set of events and what it goes through.
 type Course struct {
@@ -43,16 +45,23 @@ type Course struct {
 	Key    string // column
 	Fields []Field
 	Set    events.Set
-	Ticks  int   // steps of one new partition in a row, the first of which is First
-	Jump   bool  // whether half a window comes at once
-	Late   int   // index of the partition that gets a late object
-	Layers int64 // bytes from which a pane is one of layers; 0 for what deltad has by default
+	Ticks  int  // steps of one new partition in a row, the first of which is First
+	Jump   bool // whether half a window comes at once
+	Late   int  // index of the partition that gets a late object
+	// Settled, if it is not 0, makes it another course: the window moves by its own
+	// length, a partition at a time, and so many steps after that are all that is
+	// measured.
+	Settled int
+	Layers  int64 // bytes from which a pane is one of layers; 0 for what deltad has by default
 }
 
-// Further is how many partitions behind the window a course needs.
-func Further(window, ticks int, jump bool) int {
-	n := ticks + 1 // and one for the restart
-	if jump {
+// Further is how many partitions behind the window the course needs.
+func (c Course) Further(window int) int {
+	if c.Settled > 0 {
+		return window + c.Settled
+	}
+	n := c.Ticks + 1 // and one for the restart
+	if c.Jump {
 		n += window / 2
 	}
 	return n
@@ -104,7 +113,7 @@ func (c Course) Run(ctx context.Context, p Place) (samples []Sample, err error) 
 	p.Scratch = dir
 	d, err := side.NewDaemon(ctx, side.Setup{
 		Binary: p.Binary, Dir: filepath.Join(dir, "deltad"), Threads: p.Threads, Memory: p.Memory, Window: c.Set.Window,
-		Further: Further(c.Set.Window, c.Ticks, c.Jump), Index: c.index(), Layers: c.Layers, Env: p.Env,
+		Further: c.Further(c.Set.Window), Index: c.index(), Layers: c.Layers, Env: p.Env,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", c.Name, err)
@@ -113,17 +122,18 @@ func (c Course) Run(ctx context.Context, p Place) (samples []Sample, err error) 
 		return nil, fmt.Errorf("run %s: %w", c.Name, err)
 	}
 	r := &run{Course: c, place: p, daemon: d, newest: -1}
-	if err := errors.Join(r.steps(ctx), d.Stop()); err != nil {
+	steps := r.steps
+	if c.Settled > 0 {
+		steps = r.settle
+	}
+	if err := errors.Join(steps(ctx), d.Stop()); err != nil {
 		return nil, fmt.Errorf("run %s: %w", c.Name, err)
 	}
 	return r.out, nil
 }
 
 func (r *run) steps(ctx context.Context) error {
-	advance := func(s Step, n int) error {
-		return r.step(ctx, s, "advanced", func() error { return r.show(n) })
-	}
-	if err := advance(Cold, r.Set.Window); err != nil {
+	if err := r.advance(ctx, Cold, r.Set.Window); err != nil {
 		return err
 	}
 	for n := range r.Ticks {
@@ -131,7 +141,7 @@ func (r *run) steps(ctx context.Context) error {
 		if n == 0 {
 			s = First
 		}
-		if err := advance(s, 1); err != nil {
+		if err := r.advance(ctx, s, 1); err != nil {
 			return err
 		}
 	}
@@ -146,11 +156,49 @@ func (r *run) steps(ctx context.Context) error {
 		return err
 	}
 	if r.Jump {
-		if err := advance(Jump, r.Set.Window/2); err != nil {
+		if err := r.advance(ctx, Jump, r.Set.Window/2); err != nil {
 			return err
 		}
 	}
 	return r.step(ctx, Restart, "", func() error { return r.show(1) })
+}
+
+// settle moves the window by its own length before it measures: what the first
+// pane was made of has left then, and what was made in stock is used up. Both
+// sides are compared a few times on the way.
+func (r *run) settle(ctx context.Context) error {
+	pass := func(partitions int, compared bool) error {
+		err := r.show(partitions)
+		if err == nil {
+			err = r.daemon.Step(ctx, "advanced")
+		}
+		if err == nil && compared && !r.place.Alone {
+			_, _, err = r.compare(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("settle at partition %d: %w", r.newest, err)
+		}
+		return nil
+	}
+	if err := pass(r.Set.Window, false); err != nil {
+		return err
+	}
+	for n := range r.Set.Window {
+		if err := pass(1, n%max(1, r.Set.Window/3) == 0); err != nil {
+			return err
+		}
+	}
+	for range r.Settled {
+		if err := r.advance(ctx, Settled, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// advance measures a step over the next n partitions.
+func (r *run) advance(ctx context.Context, s Step, n int) error {
+	return r.step(ctx, s, "advanced", func() error { return r.show(n) })
 }
 
 // show makes the next n partitions visible.
@@ -193,21 +241,28 @@ func (r *run) measure(ctx context.Context, s Step, outcome string, happens func(
 		return err
 	}
 	if s != Idle && !r.place.Alone {
-		theirs := filepath.Join(r.place.Scratch, "duckdb.parquet")
-		peer, err := side.DuckDB(ctx, r.question(theirs, Field.sql))
+		peer, documents, err := r.compare(ctx)
 		if err != nil {
 			return err
 		}
-		sample.Peer = &peer
-		if sample.Documents, err = r.agree(ctx, theirs); err != nil {
-			return err
-		}
+		sample.Peer, sample.Documents = &peer, documents
 	}
 	r.out = append(r.out, sample)
 	if r.place.Tell != nil {
 		r.place.Tell(sample)
 	}
 	return nil
+}
+
+// compare has DuckDB recompute the window and returns what that cost and how
+// many documents both sides have; that they differ is an error.
+func (r *run) compare(ctx context.Context) (peer meter.Usage, documents int64, err error) {
+	theirs := filepath.Join(r.place.Scratch, "duckdb.parquet")
+	if peer, err = side.DuckDB(ctx, r.question(theirs, Field.sql)); err != nil {
+		return peer, 0, err
+	}
+	documents, err = r.agree(ctx, theirs)
+	return peer, documents, err
 }
 
 // question is the recompute of the window as of now, written to a file.

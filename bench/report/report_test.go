@@ -28,6 +28,7 @@ func result() report.Result {
 			{Name: "an hour", Window: 60, Rows: 233_333, Objects: 4, Samples: []course.Sample{
 				sample(course.Cold, 3*time.Second, time.Second), sample(course.Steady, 100*time.Millisecond, 4*time.Second),
 				sample(course.Steady, 100*time.Millisecond, 2*time.Second), sample(course.Steady, 100*time.Millisecond, 3*time.Second),
+				sample(course.Settled, 200*time.Millisecond, 4*time.Second),
 				{Step: course.Idle, Ours: meter.Usage{CPU: time.Millisecond, Requests: 4}},
 			}},
 		},
@@ -38,9 +39,11 @@ func result() report.Result {
 func TestMarkdown(t *testing.T) {
 	text := result().Markdown()
 	for _, want := range []string{
-		"| an hour | **0.33** (0.33 to 0.33) | | **30.00** (20.00 to 40.00) | | | |",
+		"| | cold | first | steady | late | jump | restart | settled |",
+		"| an hour | **0.33** (0.33 to 0.33) | | **30.00** (20.00 to 40.00) | | | | **20.00** (20.00 to 20.00) |",
 		"| cold recompute: at most 0.6 × DuckDB's CPU | an hour | 3.00 × | **not reached** |",
 		"| steady step: at least 25 × less CPU than DuckDB's recompute | an hour | 30.0 × | reached |",
+		"| settled step: at least 25 × less CPU than DuckDB's recompute | an hour | 20.0 × | **not reached** |",
 		"| idle step of 60 partitions: at most 3 requests | an hour | 4 | **not reached** |",
 		"| 900 ms | reached |",
 		"| 3000 ms (worst of 100: 4000 ms) | **not reached** |",

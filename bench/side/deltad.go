@@ -210,6 +210,10 @@ func (d *Daemon) Run(ctx context.Context, outcome string) (meter.Usage, error) {
 	return u, err
 }
 
+// Step asks for one step, which must end as the outcome says. It waits for no
+// more than the step's end.
+func (d *Daemon) Step(ctx context.Context, outcome string) error { return d.trigger(ctx, outcome) }
+
 // Restart stops the process and starts it again, which takes a step at once.
 // It returns what that cost from the start of the process on: CPU of all that,
 // and as wall time how long it took until the step had ended.

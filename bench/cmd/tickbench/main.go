@@ -48,7 +48,7 @@ func main() {
 type options struct {
 	deltad, commit           string
 	cache, only              string
-	rows                     int
+	rows, settled            int
 	repeats, ticks, profiled int
 	threads                  int
 	memory                   int64
@@ -65,6 +65,7 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&o.rows, "rows", 14_000_000, "rows of a window, of each length")
 	flags.IntVar(&o.repeats, "repeats", 3, "how often each course is run")
 	flags.IntVar(&o.ticks, "ticks", 4, "steps of one new partition in each run; the first counts apart")
+	flags.IntVar(&o.settled, "settled", 10, "`steps` that are measured after a whole window of steps, once for each course that has them; 0: none")
 	flags.IntVar(&o.profiled, "profile", 10, "as -ticks, of one further run of the first course, to be profiled; 0: none")
 	flags.IntVar(&o.threads, "threads", runtime.NumCPU(), "threads of each side")
 	memory := flags.Int("memory", 2048, "MiB of each side")
@@ -78,8 +79,8 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	o.memory = int64(*memory) << 20
-	if o.ticks > maxTicks || o.profiled > maxTicks {
-		return fmt.Errorf("-ticks and -profile: at most %d", maxTicks)
+	if o.ticks > maxTicks || o.profiled > maxTicks || o.settled > maxTicks {
+		return fmt.Errorf("-ticks, -profile and -settled: at most %d", maxTicks)
 	}
 	only, err := regexp.Compile(o.only)
 	if err != nil {

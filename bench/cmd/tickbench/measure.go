@@ -27,35 +27,40 @@ import (
 // window is a length of the window and how its events are cut.
 type window struct {
 	partitions, files int
-	jump              bool
+	jump, settles     bool // what its courses may have
 }
 
 func (w window) late() int { return w.partitions - 5 }
 
-// maxTicks is how many steady steps the events suffice for.
+// maxTicks is how many steady steps the events suffice for, and how many settled
+// ones.
 const maxTicks = 10
 
 func (w window) set(ctx context.Context, o options) (events.Set, error) {
-	further := course.Further(w.partitions, maxTicks, w.jump)
+	further := course.Course{Ticks: maxTicks, Jump: w.jump}.Further(w.partitions)
+	if w.settles {
+		further = max(further, course.Course{Settled: maxTicks}.Further(w.partitions))
+	}
 	return events.Make(ctx, o.cache, events.Shape{Window: w.partitions, Further: further, Rows: o.rows / w.partitions, Files: w.files}, w.late())
 }
 
-// planned are the courses and the windows that they are over.
-func planned() []struct {
-	course course.Course
-	window window
-} {
-	hour := window{60, 4, true}
-	return []struct {
-		course course.Course
-		window window
-	}{
-		{course.Course{Name: "60 slices, integer keys", Key: "item_id", Fields: course.Plain()}, hour},
-		{course.Course{Name: "60 slices, string keys", Key: "item", Fields: course.Plain()}, hour},
-		{course.Course{Name: "60 slices, integer keys, with sketches", Key: "item_id", Fields: course.Sketched()}, hour},
-		{course.Course{Name: "300 slices, integer keys", Key: "item_id", Fields: course.Plain()}, window{300, 1, false}},
-		{course.Course{Name: "1,440 slices, integer keys", Key: "item_id", Fields: course.Plain()}, window{1440, 1, false}},
-		{course.Course{Name: "1,440 slices, integer keys, in layers", Key: "item_id", Fields: course.Plain(), Layers: 1 << 20}, window{1440, 1, false}},
+// plan is a course and the window that it is over.
+type plan struct {
+	course  course.Course
+	window  window
+	settles bool // whether it is also taken for settled steps, which takes long
+}
+
+// planned are the courses.
+func planned() []plan {
+	hour, five, day := window{60, 4, true, true}, window{300, 1, false, true}, window{1440, 1, false, false}
+	return []plan{
+		{course.Course{Name: "60 slices, integer keys", Key: "item_id", Fields: course.Plain()}, hour, true},
+		{course.Course{Name: "60 slices, string keys", Key: "item", Fields: course.Plain()}, hour, false},
+		{course.Course{Name: "60 slices, integer keys, with sketches", Key: "item_id", Fields: course.Sketched()}, hour, false},
+		{course.Course{Name: "300 slices, integer keys", Key: "item_id", Fields: course.Plain()}, five, true},
+		{course.Course{Name: "1,440 slices, integer keys", Key: "item_id", Fields: course.Plain()}, day, false},
+		{course.Course{Name: "1,440 slices, integer keys, in layers", Key: "item_id", Fields: course.Plain(), Layers: 1 << 20}, day, false},
 	}
 }
 
@@ -128,6 +133,7 @@ func (o options) measure(ctx context.Context, only *regexp.Regexp) (r report.Res
 		}
 	}
 	var courses []course.Course
+	var settled []int // of each
 	for _, p := range planned() {
 		if !only.MatchString(p.course.Name) {
 			continue
@@ -138,19 +144,33 @@ func (o options) measure(ctx context.Context, only *regexp.Regexp) (r report.Res
 			return r, err
 		}
 		c.Ticks, c.Jump, c.Late = o.ticks, p.window.jump, p.window.late()
-		courses = append(courses, c)
+		courses, settled = append(courses, c), append(settled, 0)
+		if p.settles {
+			settled[len(settled)-1] = o.settled
+		}
 		r.Courses = append(r.Courses, report.Course{Name: c.Name, Window: c.Set.Window, Rows: c.Set.Rows, Objects: c.Set.Files, Layered: c.Layers > 0})
 	}
 	r.When, r.Source, r.Machine, r.Threads, r.Memory = time.Now(), o.source(ctx), machine(), o.threads, o.memory
+	take := func(i int, c course.Course) error {
+		samples, err := c.Run(ctx, place)
+		if err != nil {
+			return err
+		}
+		r.Courses[i].Samples = append(r.Courses[i].Samples, samples...)
+		return o.keep(r)
+	}
 	for n := range o.repeats {
 		for i, c := range courses {
 			say("run %d of %d: %s", n+1, o.repeats, c.Name)
-			samples, err := c.Run(ctx, place)
-			if err != nil {
+			if err := take(i, c); err != nil {
 				return r, err
 			}
-			r.Courses[i].Samples = append(r.Courses[i].Samples, samples...)
-			if err := o.keep(r); err != nil {
+		}
+	}
+	for i, c := range courses {
+		if c.Settled = settled[i]; c.Settled > 0 {
+			say("a window of steps: %s", c.Name)
+			if err := take(i, c); err != nil {
 				return r, err
 			}
 		}
@@ -158,7 +178,7 @@ func (o options) measure(ctx context.Context, only *regexp.Regexp) (r report.Res
 	if o.profiled > 0 && len(courses) > 0 {
 		c := courses[0]
 		c.Ticks, c.Jump = o.profiled, false
-		if r.Shares, err = o.shares(ctx, c, place); err != nil {
+		if r.Shares, err = o.shares(ctx, c, settled[0], place); err != nil {
 			return r, err
 		}
 	}
@@ -177,9 +197,9 @@ func (o options) keep(r report.Result) error {
 	return nil
 }
 
-// shares takes a course with a deltad that can be profiled. The profiles stay
-// in the cache.
-func (o options) shares(ctx context.Context, c course.Course, p course.Place) ([]report.Shares, error) {
+// shares takes a course with a deltad that can be profiled, and once more for
+// settled steps if there are any. The profiles stay in the cache.
+func (o options) shares(ctx context.Context, c course.Course, settled int, p course.Place) ([]report.Shares, error) {
 	say("profile: %s", c.Name)
 	dir := filepath.Join(o.cache, "profiles")
 	err := os.RemoveAll(dir)
@@ -206,7 +226,11 @@ func (o options) shares(ctx context.Context, c course.Course, p course.Place) ([
 		files[s] = append(files[s], to)
 		return func() error { return stop(to) }, nil
 	}
-	if _, err := c.Run(ctx, p); err != nil {
+	_, err = c.Run(ctx, p)
+	if c.Settled = settled; err == nil && settled > 0 {
+		_, err = c.Run(ctx, p)
+	}
+	if err != nil {
 		return nil, err
 	}
 	var out []report.Shares
