@@ -89,7 +89,7 @@ const (
 	RequestFailed RequestState = "failed"
 )
 
-// Request asks the leader of a pipeline for something (trigger, gc, rebuild).
+// Request asks the leader of a pipeline for something (trigger, gc).
 type Request struct {
 	// ID (a ULID) makes queueing idempotent.
 	ID       string

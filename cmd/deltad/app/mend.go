@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os/user"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/deltad/deltad/cmd/deltad/control"
 	"github.com/deltad/deltad/cmd/deltad/daemon"
 	"github.com/deltad/deltad/microbatch"
 	"github.com/deltad/deltad/sink"
@@ -35,26 +37,19 @@ func led(err error) error {
 
 func (c *cli) gcCommand() *cobra.Command {
 	var dry bool
+	var wait time.Duration
 	cmd := &cobra.Command{
 		Use: "gc", Short: "collect what no kept pane needs", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.one(cmd.Context(), func(_ *daemon.App, p *daemon.Pipe) error {
-				pipeline := p.Pipeline()
+			return c.one(cmd.Context(), func(a *daemon.App, p *daemon.Pipe) (err error) {
 				var plan sink.Collection
-				collect := func() error {
-					return pipeline.Under(cmd.Context(), func(ctx context.Context, t microbatch.Term) (err error) {
-						plan, err = t.Collect(ctx, dry)
-						return err
-					})
-				}
 				if dry {
-					collect = func() (err error) {
-						plan, err = pipeline.PlanCollection(cmd.Context())
-						return err
-					}
+					plan, err = p.Pipeline().PlanCollection(cmd.Context())
+				} else {
+					plan, err = control.Of(a, p).Collect(cmd.Context(), control.CollectRequest{Change: control.Change{Actor: actor()}, Wait: wait})
 				}
-				if err := collect(); err != nil {
-					return led(err)
+				if err != nil {
+					return err
 				}
 				return c.print(plan, func() error {
 					verb := "deleted"
@@ -69,6 +64,7 @@ func (c *cli) gcCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say what would be done")
+	cmd.Flags().DurationVar(&wait, "wait", leaderWait, "how long to wait for the leader, where one lives")
 	return cmd
 }
 

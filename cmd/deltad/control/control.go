@@ -1,7 +1,7 @@
 // Package control is what people may change of a running pipeline: pause and
 // resume it, trigger a run, move its progress, rebuild its full index, promote a
-// base and go back to a former one. The command line and the admin
-// endpoint both stand on it, so that one set of rules holds for both.
+// base, go back to a former one and collect garbage. The command line and the
+// admin endpoint both stand on it, so that one set of rules holds for both.
 //
 // What it promises:
 //
