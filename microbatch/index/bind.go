@@ -49,10 +49,16 @@ func (p *Program) Bind(types []column.Type) (*Bound, error) {
 			} else {
 				t = c.out
 			}
+			if err := writable(t, mostLevels); err != nil {
+				errs = append(errs, fmt.Errorf("index.fields.%s: %w", f.Name, err))
+			}
 			b.schema = append(b.schema, column.Field{Name: f.Name, Type: t})
 			continue
 		}
 		fn, err := b.build(f.FieldSpec, f.args, f.collect.args)
+		if err == nil {
+			err = writable(fn.Output(), mostLevels)
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("index.fields.%s: %w", f.Name, err))
 			continue
@@ -77,6 +83,31 @@ func (p *Program) Bind(types []column.Type) (*Bound, error) {
 		}
 	}
 	return b, errors.Join(errs...)
+}
+
+// mostLevels is how many lists and structs may be around a value of a document.
+const mostLevels = 32
+
+// writable says, as an error, why documents cannot have a field of the type, with
+// at most so many levels: its name, as it stands in manifests, would not tell it.
+func writable(t column.Type, most int) error {
+	switch {
+	case t.Kind != column.List && t.Kind != column.Struct:
+		return nil
+	case most == 0:
+		return fmt.Errorf("values nested more than %d levels deep cannot be written", mostLevels)
+	case t.Kind == column.List:
+		return writable(*t.Elem, most-1)
+	}
+	for _, f := range t.Fields {
+		if f.Name == "" || strings.ContainsAny(f.Name, ":,<>") {
+			return fmt.Errorf("a struct with a field named %q cannot be written: a name is not empty and free of the characters : , < and >", f.Name)
+		}
+		if err := writable(f.Type, most-1); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // keyType is the type of a key column in documents. A key column in which

@@ -33,7 +33,7 @@ func (p *jsonParser) cell(v *fastjson.Value, x *cell) error {
 			return fmt.Errorf("%.40s: %w", p.number, errBeyond)
 		}
 	default:
-		t, err := jsonType(v)
+		t, err := jsonType(v, maxNested)
 		if err != nil {
 			return err
 		}
@@ -42,8 +42,18 @@ func (p *jsonParser) cell(v *fastjson.Value, x *cell) error {
 	return nil
 }
 
-// jsonType returns the type of a value, all of its parts considered.
-func jsonType(v *fastjson.Value) (column.Type, error) {
+// maxNested bounds the lists and structs around a value: as many as a slice at
+// rest may tell of.
+const maxNested = 63
+
+var errNested = fmt.Errorf("nested more than %d levels deep", maxNested)
+
+// jsonType returns the type of a value, all of its parts considered, with at most
+// so many lists and structs around one.
+func jsonType(v *fastjson.Value, most int) (column.Type, error) {
+	if t := v.Type(); most == 0 && (t == fastjson.TypeArray || t == fastjson.TypeObject) {
+		return column.Type{}, errNested
+	}
 	switch v.Type() {
 	case fastjson.TypeTrue, fastjson.TypeFalse:
 		return column.Of(column.Bool), nil
@@ -62,7 +72,7 @@ func jsonType(v *fastjson.Value) (column.Type, error) {
 	case fastjson.TypeArray:
 		var elem column.Type
 		for _, x := range v.GetArray() {
-			t, err := jsonType(x)
+			t, err := jsonType(x, most-1)
 			if err != nil {
 				return column.Type{}, err
 			}
@@ -72,12 +82,12 @@ func jsonType(v *fastjson.Value) (column.Type, error) {
 		}
 		return column.ListOf(elem), nil
 	case fastjson.TypeObject:
-		return structType(v.GetObject())
+		return structType(v.GetObject(), most-1)
 	}
 	return column.Type{}, nil
 }
 
-func structType(o *fastjson.Object) (column.Type, error) {
+func structType(o *fastjson.Object, most int) (column.Type, error) {
 	if o.Len() > maxFields {
 		return column.Type{}, errFields
 	}
@@ -95,7 +105,7 @@ func structType(o *fastjson.Object) (column.Type, error) {
 		}
 		names[name] = true
 		var t column.Type
-		if t, err = jsonType(v); err != nil {
+		if t, err = jsonType(v, most); err != nil && !errors.Is(err, errNested) {
 			err = fmt.Errorf("field %s: %w", name, err)
 		}
 		fields = append(fields, column.Field{Name: name, Type: t})

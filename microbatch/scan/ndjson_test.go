@@ -86,6 +86,8 @@ func TestNDJSONBadRows(t *testing.T) {
 		{"control character", "{\"b\":\"\x01\"}", "control"},
 		{"bad escape", `{"b":"\x"}`, "not JSON"},
 		{"deep", strings.Repeat(`{"a":`, 400) + "1" + strings.Repeat("}", 400), "depth"},
+		{"nested deeply", `{"l":` + strings.Repeat("[", 64) + strings.Repeat("]", 64) + "}", "column l: nested more than 63 levels deep"},
+		{"nested deeply in a struct", `{"s":` + strings.Repeat(`{"p":`, 200) + "1" + strings.Repeat("}", 200) + "}", "column s: nested more than 63 levels deep"},
 		{"long", `{"b":"` + strings.Repeat("x", 5000) + `"}`, "longer than 4096"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -291,3 +291,27 @@ func TestAValueDoesNotYield(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsReadCanRest: types as deep as a scan lets them be are sound.
+func TestWhatIsReadCanRest(t *testing.T) {
+	program, err := index.Compile(index.Spec{Key: []string{"k"}, Fields: []index.FieldSpec{{Name: "v", Fn: "count", Args: []string{"v"}}}}, combine.Builtins())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for levels, want := range map[int]bool{63: true, 64: false} {
+		x := &texts{bodies: map[string]string{"0": `{"k":"x","v":` + strings.Repeat(`{"a":`, levels) + "1" + strings.Repeat("}", levels) + "}\n"}}
+		b := Builder{Program: program, Format: scan.NDJSON, Open: func(o partition.Object) (scan.Blob, map[string]string) { return textBlob{x, o.Key}, nil }}
+		s, err := b.Build(t.Context(), x.input(), nil)
+		if (err == nil) != want {
+			t.Fatalf("%d levels: %v", levels, err)
+		}
+		if err != nil {
+			continue
+		}
+		at := AddressOf(b.Recipe(), x.input())
+		whole := atRest(t, s, at)
+		if _, err := ReadRest(bytes.NewReader(whole), int64(len(whole)), at, "", nil); err != nil {
+			t.Fatalf("%d levels: %v", levels, err)
+		}
+	}
+}
