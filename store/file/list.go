@@ -61,6 +61,9 @@ type walk struct {
 	last   string
 	reads  int     // directories read, which is what a listing costs
 	memory *memory // nil is none
+
+	at     place // the nearest directory that is open, to look from
+	places int   // how many are
 }
 
 // from begins in the directory that the prefix names, so that nothing beside it is read.
@@ -95,6 +98,9 @@ func (w *walk) dir(path, base string) error {
 	if err != nil {
 		return err
 	}
+	if before, came := w.approach(path, len(es)); came {
+		defer w.leave(before)
+	}
 	inside := strings.HasPrefix(base, w.o.Prefix)
 	for i := range es {
 		e := &es[i]
@@ -117,6 +123,32 @@ func (w *walk) dir(path, base string) error {
 		}
 	}
 	return nil
+}
+
+const (
+	// worthwhile is how many entries a directory has that is opened to look at them from it: opening and closing cost about two looks.
+	worthwhile = 4
+	// mostPlaces bounds how many are open at once, one in the other.
+	mostPlaces = 16
+)
+
+// approach makes the directory at a path, whose entries are next, the place to look from, if that pays and can be done; leave goes back
+// to the one before.
+func (w *walk) approach(path string, entries int) (before place, came bool) {
+	before = w.at
+	if entries < worthwhile || w.places == mostPlaces {
+		return before, false
+	}
+	at, came := before.nearer(path)
+	if came {
+		w.at, w.places = at, w.places+1
+	}
+	return before, came
+}
+
+func (w *walk) leave(before place) {
+	w.at.close()
+	w.at, w.places = before, w.places-1
 }
 
 // descend goes on into a directory unless it is a link to one that it lies in: that would never end.
@@ -144,7 +176,7 @@ func (w *walk) read(path, base string) ([]entry, error) {
 	if err := w.ctx.Err(); err != nil {
 		return nil, err
 	}
-	if es, ok := w.memory.recall(path); ok {
+	if es, ok := w.memory.recall(w.at, path); ok {
 		return es, nil
 	}
 	f, err := os.Open(path)
@@ -245,7 +277,7 @@ func (w *walk) file(e *entry) error {
 			return nil // deleted meanwhile
 		}
 	}
-	is, at, err := look(e.path)
+	is, at, err := w.at.look(e.path)
 	if gone(err) {
 		return nil // deleted meanwhile
 	}
@@ -270,7 +302,7 @@ func (w *walk) folded(e *entry) error {
 	if e.key <= w.after {
 		return nil
 	}
-	found := &finder{walk: walk{ctx: w.ctx, memory: w.memory}}
+	found := &finder{walk: walk{ctx: w.ctx, memory: w.memory, at: w.at, places: w.places}}
 	err := w.descend(e, found.dir)
 	w.reads += found.reads
 	if !errors.Is(err, errStop) {
@@ -307,6 +339,9 @@ func (f *finder) dir(path, base string) error {
 	}
 	if slices.ContainsFunc(es, func(e entry) bool { return !e.dir }) {
 		return errStop
+	}
+	if before, came := f.approach(path, len(es)); came {
+		defer f.leave(before)
 	}
 	for i := range es {
 		if err := f.descend(&es[i], f.dir); err != nil {

@@ -60,8 +60,8 @@ func wasSet(clock, monotonic time.Duration) bool { return (clock - monotonic).Ab
 
 func (m *memory) forget() { m.dirs, m.size = nil, 0 }
 
-// recall returns what the directory at a path held if it still does. The entries are the memory's own.
-func (m *memory) recall(path string) ([]entry, bool) {
+// recall returns what the directory at a path held if it still does, seen from a place above it. The entries are the memory's own.
+func (m *memory) recall(at place, path string) ([]entry, bool) {
 	if m == nil {
 		return nil, false
 	}
@@ -69,7 +69,7 @@ func (m *memory) recall(path string) ([]entry, bool) {
 	if !known {
 		return nil, false
 	}
-	if is, ok := markOf(path); !ok || is != d.mark {
+	if is, ok := at.markOf(path); !ok || is != d.mark {
 		delete(m.dirs, path)
 		m.size -= 1 + len(d.entries)
 		return nil, false
