@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"reflect"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -147,7 +148,7 @@ func (p *Pipeline) produce(ctx context.Context, t term, plan Plan, run watermark
 	if err := p.guard(&m, built); err != nil {
 		return m, err
 	}
-	p.telling = built.Slices
+	p.telling = built
 	return m, p.tellRejects(ctx, built, &m)
 }
 
@@ -208,6 +209,7 @@ func (p *Pipeline) manifest(t term, plan Plan, run watermark.Run, built slice.Wi
 		m.Gap = append(m.Gap, sink.Range{From: sink.At(g.From), To: sink.At(g.To)})
 	}
 	var timeless int64
+	m.Inputs = slices.Grow(m.Inputs, len(built.Slices)) // an object in each, at least
 	for _, s := range built.Slices {
 		m.Counts.Rejected += s.Rejected
 		timeless += s.NullEventTimes
@@ -254,14 +256,14 @@ func (p *Pipeline) write(ctx context.Context, bound *index.Bound, built slice.Wi
 
 // sources are what the window of a plan is folded of.
 func (p *Pipeline) sources(bound *index.Bound, built slice.Window, over over, plan Plan) ([]window.Source, error) {
-	sources, ids := make([]window.Source, len(built.Slices), len(built.Slices)+len(over.keys)), p.cache.IDs(plan.slices())
+	sources := make([]window.Source, len(built.Slices), len(built.Slices)+len(over.keys))
 	for i, s := range built.Slices {
 		run, err := s.Open(bound.Shape())
 		if err != nil {
 			return nil, fmt.Errorf("%w: open slice of %s: %w", window.ErrUnreadable, text(s.Start), err)
 		}
 		in := &plan.Inputs[i]
-		sources[i] = window.Source{ID: string(ids[i][:]), Start: s.Start, Run: run, All: !in.Read, Windowed: true, Read: in.Exact}
+		sources[i] = window.Source{ID: string(built.IDs[i][:]), Start: s.Start, Run: run, All: !in.Read, Windowed: true, Read: in.Exact}
 	}
 	return append(sources, over.keys...), nil
 }
@@ -321,7 +323,7 @@ func (p *Pipeline) commit(ctx context.Context, t term, run watermark.Run, ref si
 	p.seen.head, p.seen.live, p.seen.ref = head, &m, ref
 	p.at("current")
 	p.rows.replace(ref)
-	for _, s := range p.telling {
+	for _, s := range p.telling.Slices {
 		s.Told = true
 	}
 	d := done{head: head, ref: ref, manifest: m}

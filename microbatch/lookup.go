@@ -100,6 +100,7 @@ func headLen[T any](list []T, start func(T) time.Time) int {
 
 // grouping collects the objects that are read as one input.
 type grouping struct {
+	likely int // how many inputs there will be
 	inputs []Input
 	groups []group
 	// objects holds those of all inputs, as far as an input's came in a row.
@@ -131,6 +132,9 @@ func (g *grouping) add(to group, o partition.Object) {
 	}
 	in := Input{Read: to.read, Exact: to.exact}
 	in.Start = o.Partition
+	if last < 0 {
+		g.inputs, g.groups = make([]Input, 0, g.likely+1), make([]group, 0, g.likely+1)
+	}
 	g.inputs, g.groups, g.from = append(g.inputs, in), append(g.groups, to), len(g.objects)
 	g.append(last+1, o)
 }

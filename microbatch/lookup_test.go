@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/deltad/deltad/microbatch/slice"
 	"github.com/deltad/deltad/partition"
 	"github.com/deltad/deltad/sink"
 	"github.com/deltad/deltad/watermark"
@@ -264,4 +265,30 @@ func slowLedger(m sink.Manifest, parent *sink.Manifest) (entries []watermark.Led
 		}
 	}
 	return entries
+}
+
+// TestPlacesAreThoseOfTheirNames holds addresses that are remembered to ones made
+// anew, over panes some slices of which left, came, changed places or are twice.
+func TestPlacesAreThoseOfTheirNames(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var p places
+		for pane := range rapid.IntRange(1, 6).Draw(t, "panes") {
+			var ids []slice.ID
+			for _, n := range rapid.SliceOfN(rapid.ByteRange(0, 9), 0, 12).Draw(t, "slices") {
+				ids = append(ids, slice.ID{n})
+			}
+			if rapid.Bool().Draw(t, "in order") {
+				slices.SortFunc(ids, func(a, b slice.ID) int { return int(a[0]) - int(b[0]) })
+			}
+			at := p.of(ids, "recipe")
+			if len(at) != len(ids) {
+				t.Fatalf("pane %d: %d addresses of %d", pane, len(at), len(ids))
+			}
+			for i, id := range ids {
+				if at[i] != id.Address("recipe") {
+					t.Fatalf("pane %d: %s has another's address", pane, id)
+				}
+			}
+		}
+	})
 }

@@ -193,10 +193,10 @@ type Pipeline struct {
 	bound     *index.Bound  // at boundAt, which they were too unless it failed
 	boundAt   []column.Type
 	late      lateZone
-	telling   []*slice.Slice // whose rejected rows the run in hand has written
+	telling   slice.Window // whose rejected rows the run in hand has written
 	garbage   collection
 	shelf     shelved
-	places    *slice.Names // of slices on the shelf
+	places    places // of slices on the shelf
 	seen      memory
 	bases     generations
 	gone      map[string]bool   // objects known to be gone while no listing has them
@@ -235,8 +235,6 @@ func New(set Settings) *Pipeline {
 		p.frames = parquet.NewFrames(frames)
 	}
 	p.newShelf()
-	recipe := p.builder.Recipe()
-	p.places = slice.NewNames(func(in slice.Input) slice.ID { return slice.AddressOf(recipe, in) })
 	return p
 }
 

@@ -253,7 +253,8 @@ func (f Facts) liveInputs() []sink.Input {
 // and so are unread objects outside the coverage, each of which may be
 // carried for long after the others are read.
 func (p *Plan) split(f Facts) {
-	groups := &grouping{objects: make([]partition.Object, 0, inputCount(f.Live)+1)}
+	likely := inputCount(f.Live) + 1
+	groups := &grouping{likely: likely, objects: make([]partition.Object, 0, likely)}
 	for _, o := range f.Objects {
 		covered := p.Coverage.Contains(o.Partition)
 		if o.Partition.Before(f.Since) || !covered && o.Partition.After(p.Watermark) {

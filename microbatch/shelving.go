@@ -133,12 +133,32 @@ func (p *Pipeline) readOf(inputs []slice.Input, due []int) map[ObjectID]bool {
 // ripen notes the slices of a pane that is live now.
 func (p *Pipeline) ripen(plan Plan, r *Report) {
 	r.Slices, r.Reused = p.shelf.slices, p.shelf.reused
-	p.shelf.pane = make([]shelf.Entry, len(p.telling))
-	p.shelf.addresses = p.places.Of(plan.slices())[:len(p.telling)]
-	for i, s := range p.telling {
+	p.shelf.pane = make([]shelf.Entry, len(p.telling.Slices))
+	p.shelf.addresses = p.places.of(p.telling.IDs, p.builder.Recipe())
+	for i, s := range p.telling.Slices {
 		// Those outside the coverage the pane itself keeps, see keepUnread.
 		p.shelf.pane[i] = shelf.Entry{At: p.shelf.addresses[i], Slice: s, Local: !plan.Coverage.Contains(plan.Inputs[i].Start)}
 	}
+}
+
+// places are where slices lie on the shelf. An address is a hash of a name, and of
+// a long window's slices all but the newest were there a pane ago.
+type places struct{ ids, at []slice.ID }
+
+// of returns the addresses of slices, in their order, which is found again where
+// those of the pane before have it.
+func (p *places) of(ids []slice.ID, recipe string) []slice.ID {
+	at, next := make([]slice.ID, len(ids)), 0
+	for i, id := range ids {
+		if k := slices.Index(p.ids[next:], id); k >= 0 {
+			at[i] = p.at[next+k]
+			next += k + 1
+			continue
+		}
+		at[i] = id.Address(recipe)
+	}
+	p.ids, p.at = ids, at
+	return at
 }
 
 // shelve hands the slices of the step's pane to the shelf. ctx is the

@@ -151,11 +151,12 @@ func (p *Pipeline) skips(ctx context.Context, s *survey) error {
 		return fmt.Errorf("look up skipped objects: %w", err)
 	}
 	s.facts.Skip = map[ObjectID]string{}
+	if len(states) == 0 {
+		return nil
+	}
 	listed := make(map[string]partition.Object, len(s.facts.Objects))
-	if len(states) > 0 {
-		for _, o := range s.facts.Objects {
-			listed[o.Key] = o
-		}
+	for _, o := range s.facts.Objects {
+		listed[o.Key] = o
 	}
 	type version struct{ key, etag string }
 	unlisted := map[version]string{}

@@ -209,8 +209,7 @@ const loads = 8
 // recall fills in the slices that are at hand, in the cache or on its shelf,
 // and returns the numbers of the inputs that are still due.
 func (w *Window) recall(ctx context.Context, s *Builder, inputs []Input, cache *Cache, workers int) (due []int) {
-	ids := cache.IDs(inputs)
-	cache.get(ids, w.Slices)
+	cache.get(w.IDs, w.Slices)
 	for i, slice := range w.Slices {
 		if slice == nil {
 			due = append(due, i)
@@ -237,7 +236,7 @@ func (w *Window) recall(ctx context.Context, s *Builder, inputs []Input, cache *
 			missed = append(missed, i)
 			continue
 		}
-		cache.Put(ids[i], w.Slices[i])
+		cache.Put(w.IDs[i], w.Slices[i])
 		w.Reused, w.Loaded = w.Reused+1, w.Loaded+1
 	}
 	return missed

@@ -14,7 +14,7 @@ type Names struct {
 	name func(Input) ID
 	mu   struct {
 		sync.Mutex
-		inputs []Input // copies
+		inputs []Input // with lists of objects that are nobody else's
 		ids    []ID
 	}
 }
@@ -32,35 +32,20 @@ func (n *Names) Of(inputs []Input) []ID {
 	if slices.EqualFunc(inputs, n.mu.inputs, sameInput) {
 		return n.mu.ids
 	}
-	ids, at, before := make([]ID, len(inputs)), 0, n.mu.inputs
+	ids, now, at, before := make([]ID, len(inputs)), make([]Input, len(inputs)), 0, n.mu.inputs
 	for i, in := range inputs {
 		for at < len(before) && before[at].Start.Before(in.Start) {
 			at++
 		}
 		if at < len(before) && sameInput(in, before[at]) {
-			ids[i] = n.mu.ids[at]
+			ids[i], now[i] = n.mu.ids[at], before[at]
 			at++
 			continue
 		}
-		ids[i] = n.name(in)
+		ids[i], now[i] = n.name(in), Input{in.Start, slices.Clone(in.Objects)}
 	}
-	n.mu.inputs, n.mu.ids = copied(inputs), ids
+	n.mu.inputs, n.mu.ids = now, ids
 	return ids
-}
-
-// copied are inputs whose lists of objects are nobody else's.
-func copied(inputs []Input) []Input {
-	all := 0
-	for i := range inputs {
-		all += len(inputs[i].Objects)
-	}
-	objects, out := make([]partition.Object, 0, all), make([]Input, len(inputs))
-	for i, in := range inputs {
-		from := len(objects)
-		objects = append(objects, in.Objects...)
-		out[i] = Input{in.Start, objects[from:len(objects):len(objects)]}
-	}
-	return out
 }
 
 // sameInput says whether two inputs are of the same objects, in one order.

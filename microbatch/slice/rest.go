@@ -35,7 +35,11 @@ func (s *Builder) Recipe() string {
 // in it: they follow from everything else in the window, and a slice of others
 // is built again and takes its place.
 func AddressOf(recipe string, in Input) ID {
-	id := IDOf(in)
+	return IDOf(in).Address(recipe)
+}
+
+// Address is AddressOf of the input that has the name.
+func (id ID) Address(recipe string) ID {
 	return sha256.Sum256(append([]byte(recipe), id[:]...))
 }
 

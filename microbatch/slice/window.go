@@ -17,6 +17,7 @@ import (
 // Window is the slices of a run, all built at the same types.
 type Window struct {
 	Slices []*Slice // in the order of the inputs
+	IDs    []ID     // of the inputs; not to be changed
 	Types  []column.Type
 	Reused int // slices that no object was read for
 	Loaded int // those of them that came off a shelf
@@ -31,7 +32,7 @@ func (s *Builder) Window(ctx context.Context, inputs []Input, floor, hint []colu
 	if hint == nil {
 		hint = floor
 	}
-	w := Window{Slices: make([]*Slice, len(inputs))}
+	w := Window{Slices: make([]*Slice, len(inputs)), IDs: cache.IDs(inputs)}
 	due := w.recall(ctx, s, inputs, cache, workers)
 	if hint == nil {
 		hint = w.newest()
