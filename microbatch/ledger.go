@@ -29,6 +29,10 @@ func ledgerOf(m sink.Manifest, parent *sink.Manifest, calendar partition.Calenda
 	now := byPartition(m.Inputs, inputStart)
 	var entries []watermark.LedgerEntry
 	for a, b := before, now; len(a) > 0 || len(b) > 0; {
+		if n := alike(a, b); n > 0 {
+			a, b = a[n:], b[n:]
+			continue
+		}
 		// What both have of the older of their first partitions.
 		var was, is []sink.Input
 		order := 0
@@ -55,6 +59,24 @@ func ledgerOf(m sink.Manifest, parent *sink.Manifest, calendar partition.Calenda
 	entries = append(entries, quarantined(m, parent, now)...)
 	slices.SortFunc(entries, func(a, b watermark.LedgerEntry) int { return a.Partition.Compare(b.Partition) })
 	return entries
+}
+
+// alike is how many inputs at the head of two lists are the same, partition by
+// partition: of a long window nearly all.
+func alike(a, b []sink.Input) int {
+	n, most := 0, min(len(a), len(b))
+	for n < most && sameInput(a[n], b[n]) && a[n].Partition.Equal(b[n].Partition.Time) {
+		n++
+	}
+	for _, list := range [][]sink.Input{a, b} {
+		if n == 0 || n == len(list) {
+			continue
+		}
+		for next := list[n].Partition.Time; n > 0 && a[n-1].Partition.Equal(next); {
+			n-- // of its partition one list has more, or others
+		}
+	}
+	return n
 }
 
 func sameInput(a, b sink.Input) bool { return a.Key == b.Key && a.ETag == b.ETag && a.Bytes == b.Bytes }
