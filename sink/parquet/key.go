@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -162,6 +163,14 @@ func CompareKeys(fields []column.Field, a *column.Batch, i int, b *column.Batch,
 		}
 	}
 	return 0
+}
+
+// SameKey says whether rows of both have one key: columns of the same names in the same order, with types whose values CompareKeys orders
+// among each other, which is equal types, integers of any width, and floats of any width.
+func SameKey(a, b []column.Field) bool {
+	return slices.EqualFunc(KeyFields(a), KeyFields(b), func(f, g column.Field) bool {
+		return f.Name == g.Name && f.Type.SameRepr(g.Type)
+	})
 }
 
 // unordered is the first of rows i+1 to j whose key does not come after that of the row before it, or less than 0.

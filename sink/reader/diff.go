@@ -18,11 +18,11 @@ type Change struct {
 
 // Diff iterates over what changed from a to b, in key order, reading each once and at most one file of each layer at a time where they
 // are lazy. Documents are equal if every column has the same value in both; a column that one of them lacks counts as null there. It
-// stops after the first error. Keys of different columns or types cannot be compared: ErrPair.
+// stops after the first error. Keys of different columns, or of types that have no common order, cannot be compared: ErrKeyTypes.
 func Diff(ctx context.Context, a, b *Snapshot) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		if parquet.SchemaHash(a.delta.keyFields) != parquet.SchemaHash(b.delta.keyFields) {
-			yield(Change{}, fmt.Errorf("diff %s and %s: %w: their keys have different columns or types", a.Manifest.RunID, b.Manifest.RunID, ErrPair))
+		if !parquet.SameKey(a.delta.keyFields, b.delta.keyFields) && !a.empty() && !b.empty() {
+			yield(Change{}, fmt.Errorf("diff %s and %s: %w", a.Manifest.RunID, b.Manifest.RunID, ErrKeyTypes))
 			return
 		}
 		shared := a.base != nil && sameBase(a.Current.Base, b.Current.Base)

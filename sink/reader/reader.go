@@ -19,6 +19,8 @@ var (
 	ErrOlder = errors.New("CURRENT is older than what was read before")
 	// ErrPair: delta and base do not belong together.
 	ErrPair = errors.New("delta and base do not belong together")
+	// ErrKeyTypes: keys of different columns, or of types that have no common order.
+	ErrKeyTypes = errors.New("their keys have different columns or types")
 	// ErrKey: what was given is no key of the index, there or not: too many values or too few, or a text that is no value of its column.
 	ErrKey = errors.New("not a key of this index")
 )

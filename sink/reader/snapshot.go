@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/deltad/deltad/microbatch/column"
 	"github.com/deltad/deltad/sink"
@@ -44,15 +45,28 @@ func (s *Snapshot) pair() error {
 
 // compatible checks that one key means the same in both.
 func (s *Snapshot) compatible() error {
-	if s.base == nil {
+	if s.base == nil || s.base.empty() || parquet.SameKey(s.delta.keyFields, s.base.keyFields) {
 		return nil
 	}
-	a, b := s.delta.keyFields, s.base.keyFields
-	if parquet.SchemaHash(a) != parquet.SchemaHash(b) {
-		return fmt.Errorf("%w: their keys have different columns or types", ErrPair)
-	}
-	return nil
+	return fmt.Errorf("%w: %w", ErrPair, ErrKeyTypes)
 }
+
+// keyFields are the columns of a key at the wider of the types that delta and base have them at.
+func (s *Snapshot) keyFields() []column.Field {
+	keys := slices.Clone(s.delta.keyFields)
+	if s.base == nil || s.base.empty() {
+		return keys
+	}
+	for i, f := range s.base.keyFields {
+		if f.Type.Kind == column.Int64 || f.Type.Kind == column.Float64 {
+			keys[i].Type = f.Type
+		}
+	}
+	return keys
+}
+
+// empty is a snapshot that says nothing of any key.
+func (s *Snapshot) empty() bool { return s.delta.empty() && (s.base == nil || s.base.empty()) }
 
 // Fields are the columns of the delta's documents.
 func (s *Snapshot) Fields() []column.Field { return s.delta.fields }
@@ -86,7 +100,7 @@ type Found struct {
 
 // Find is Get, and tells where the answer came from.
 func (s *Snapshot) Find(ctx context.Context, key ...string) (Found, error) {
-	probe, err := keyRow(s.delta.keyFields, key)
+	probe, err := keyRow(s.keyFields(), key)
 	if err != nil {
 		return Found{}, fmt.Errorf("%w: %q: %w", ErrKey, key, err)
 	}

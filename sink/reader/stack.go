@@ -56,6 +56,18 @@ func (s *stack) files(m sink.Manifest) map[string]*file {
 	return known
 }
 
+// empty is a stack without rows: with nothing seen, the types of its key are none that a column had.
+func (s *stack) empty() bool {
+	for _, l := range s.layers {
+		for _, t := range l.tables() {
+			if len(t.files) > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // find is what the stack says of a key. A nil stack says nothing.
 func (s *stack) find(ctx context.Context, probe *column.Batch) (said, Document, string, error) {
 	if s == nil {
