@@ -26,8 +26,6 @@ import (
 
 // done is what an execution published.
 type done struct {
-	head     sink.Head
-	ref      sink.Ref
 	manifest sink.Manifest
 	stateErr error // the pane is live, the state store could not be told
 }
@@ -326,7 +324,7 @@ func (p *Pipeline) commit(ctx context.Context, t term, run watermark.Run, ref si
 	for _, s := range p.telling.Slices {
 		s.Told = true
 	}
-	d := done{head: head, ref: ref, manifest: m}
+	d := done{manifest: m}
 	pub := p.publication(run, ref, m, parent, head.Version)
 	pub.Late, pub.Ledger = p.late.publish(pub.Ledger, run.ID)
 	if parent != nil {

@@ -284,7 +284,6 @@ type Report struct {
 	Slices, Reused int
 	Duration       time.Duration
 	// Listing facts.
-	Newest      time.Time
 	Uncovered   int
 	Quarantined int
 	Skipped     int   // objects that the live pane leaves out

@@ -177,7 +177,7 @@ func (p *Pipeline) run(ctx context.Context, t term, row watermark.Pipeline, now 
 
 // describe reports what a step saw.
 func (p *Pipeline) describe(r *Report, sv survey, plan Plan) {
-	r.Newest, r.Prefixes, r.ListCalls, r.Quarantined = sv.facts.Newest, sv.listing.Prefixes, sv.calls, len(plan.Quarantined)
+	r.Prefixes, r.ListCalls, r.Quarantined = sv.listing.Prefixes, sv.calls, len(plan.Quarantined)
 	r.Why, r.Clashes = plan.Why, sv.listing.Clashes
 	r.Lagging = source.Lagging(sv.listing.Prefixes, p.set.Rule.Size/2)
 	p.tellClashes(r.Clashes)
