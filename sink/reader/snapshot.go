@@ -51,8 +51,8 @@ func (s *Snapshot) compatible() error {
 	return fmt.Errorf("%w: %w", ErrPair, ErrKeyTypes)
 }
 
-// keyFields are the columns of a key at the wider of the types that delta and base have them at.
-func (s *Snapshot) keyFields() []column.Field {
+// KeyFields are the columns of a key, at the wider of the types that delta and base have them at: what the texts of Get are values of.
+func (s *Snapshot) KeyFields() []column.Field {
 	keys := slices.Clone(s.delta.keyFields)
 	if s.base == nil || s.base.empty() {
 		return keys
@@ -100,7 +100,7 @@ type Found struct {
 
 // Find is Get, and tells where the answer came from.
 func (s *Snapshot) Find(ctx context.Context, key ...string) (Found, error) {
-	probe, err := keyRow(s.keyFields(), key)
+	probe, err := keyRow(s.KeyFields(), key)
 	if err != nil {
 		return Found{}, fmt.Errorf("%w: %q: %w", ErrKey, key, err)
 	}

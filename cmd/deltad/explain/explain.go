@@ -149,6 +149,9 @@ func Key(ctx context.Context, s Subject, o Options, key ...string) (Explanation,
 	if err != nil {
 		return x.out, err
 	}
+	if x.key, err = probe(x.snapshot.KeyFields(), key); err != nil {
+		return x.out, err
+	}
 	x.out.Layer, x.out.File, x.at = found.Layer, found.File, m.Watermark.Time
 	if found.Found {
 		if x.out.Document, err = found.MarshalJSON(); err != nil {
@@ -176,6 +179,7 @@ type explainer struct {
 	Subject
 	Options
 	snapshot *reader.Snapshot
+	key      []byte // as runs spell it, at whatever width a column of it has
 	base     *microbatch.Generation
 	held     [][]byte  // the base's accumulators of the key; nil if it has none
 	at       time.Time // what durations end at
@@ -259,7 +263,7 @@ func objectOf(in sink.Input) partition.Object {
 	return partition.Object{Key: in.Key, ETag: in.ETag, Size: in.Bytes, Partition: in.Partition.Time}
 }
 
-// probe is the key as runs spell it, at some types.
+// probe is a key as runs spell it.
 func probe(keys []column.Field, texts []string) ([]byte, error) {
 	row, err := parquet.KeyRow(keys, texts)
 	if err != nil {

@@ -30,13 +30,9 @@ func (x *explainer) remembered(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("open %s: %w", f.Key, err)
 		}
-		key, err := probe(b.Bound.BaseShape().Keys, x.out.Key)
-		if err != nil {
-			return err
-		}
 		c := run.Cursor()
-		c.Seek(key)
-		if !c.Next() || !bytes.Equal(c.Key(), key) {
+		c.Seek(x.key)
+		if !c.Next() || !bytes.Equal(c.Key(), x.key) {
 			if err := c.Err(); err != nil {
 				return fmt.Errorf("read %s: %w", f.Key, err)
 			}
@@ -137,10 +133,6 @@ func (x *explainer) scan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	key, err := probe(bound.Shape().Keys, x.out.Key)
-	if err != nil {
-		return err
-	}
 	var join *index.Join
 	if x.base != nil {
 		j, err := bound.JoinBase(x.base.Bound)
@@ -149,7 +141,7 @@ func (x *explainer) scan(ctx context.Context) error {
 		}
 		join = &j
 	}
-	if x.fold, err = newFold(bound, key, join, x.held); err != nil {
+	if x.fold, err = newFold(bound, x.key, join, x.held); err != nil {
 		return err
 	}
 	for i, in := range list {
