@@ -184,7 +184,7 @@ func (p *page) check() error {
 	return nil
 }
 
-// checkChunk says what makes a chunk unreadable before a byte of it is read.
+// check says what makes a chunk unreadable before a byte of it is read.
 func (m *chunkMeta) check(n *node, rows, dataEnd int64) error {
 	switch {
 	case m.encrypted:
