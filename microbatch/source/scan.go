@@ -14,7 +14,7 @@ const mostWanted = 20_000
 
 // scan lists one configured prefix into l and returns its newest partition there.
 func (r *run) scan(ctx context.Context, base string, l *Listing, clashes spellings) (*time.Time, error) {
-	var newest *time.Time
+	var newest latest
 	visit := func(info *store.ObjectInfo, k *partition.Key) {
 		switch {
 		case k.Verdict == partition.Ignore:
@@ -27,23 +27,21 @@ func (r *run) scan(ctx context.Context, base string, l *Listing, clashes spellin
 		case l.Range.Contains(k.Start):
 			l.Objects = append(l.Objects, partition.Object{Key: info.Key, ETag: info.ETag, Size: info.Size, Partition: k.Start})
 			clashes.add(base, *k)
-			if start := k.Start; newest == nil || start.After(*newest) {
-				newest = &start
-			}
+			newest.see(k.Start)
 		}
 	}
 	if r.layout.Lexical() {
 		// Unsettled partitions and what follows them come with the pages anyway; nothing behind the newest eligible one is asked for.
 		from := r.layout.PrefixOf(r.layout.Next(l.Range.From))
 		_, err := r.walk(ctx, base, section{after: from, until: r.until(r.last)}, func() bool { return false }, visit)
-		return newest, err
+		return newest.start(), err
 	}
 	var wanted map[string]int // nil is everything
 	if labels := r.layout.Granularity() / r.layout.Unit(); r.layout.Count(l.Range) <= mostWanted/int(labels) {
 		wanted = r.wanted(l.Range)
 	}
 	err := r.scanBelow(ctx, base, partition.Dir{}, wanted, visit)
-	return newest, err
+	return newest.start(), err
 }
 
 // wanted is the canonical paths of all directories, of every level, that hold labels of the range, with how many labels each holds.

@@ -66,15 +66,35 @@ func (r *run) walk(ctx context.Context, base string, s section, enough func() bo
 // probe walks a section and reports the newest visible eligible partition met. If it is not covered there may be newer ones. A patient
 // probe reads on while nothing visible was met, so that an uncovered one always has a newest.
 func (r *run) probe(ctx context.Context, base string, s section) (newest *time.Time, covered bool, err error) {
-	covered, err = r.walk(ctx, base, s, func() bool { return newest != nil }, func(_ *store.ObjectInfo, k *partition.Key) {
+	var seen latest
+	covered, err = r.walk(ctx, base, s, func() bool { return seen.any }, func(_ *store.ObjectInfo, k *partition.Key) {
 		if k.Verdict != partition.OK || r.future(base, k.Prefix, k.Start) || k.Start.After(r.newestStart) {
 			return
 		}
-		if start := k.Start; newest == nil || start.After(*newest) {
-			newest = &start
-		}
+		seen.see(k.Start)
 	})
-	return newest, covered, err
+	return seen.start(), covered, err
+}
+
+// latest is the newest of the starts that were seen.
+type latest struct {
+	at  time.Time
+	any bool
+}
+
+func (l *latest) see(start time.Time) {
+	if !l.any || start.After(l.at) {
+		l.at, l.any = start, true
+	}
+}
+
+// start is nil if none was seen.
+func (l *latest) start() *time.Time {
+	if !l.any {
+		return nil
+	}
+	at := l.at
+	return &at
 }
 
 // visible reports whether a directory of full depth holds an object that is not ignored (Invariant 1).
