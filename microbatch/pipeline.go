@@ -225,6 +225,7 @@ func New(set Settings) *Pipeline {
 		},
 		rolling: window.NewRolling(window.RollingOptions{
 			Budget: set.WindowBytes + set.BuildBytes/2 - frames, Granule: set.Calendar.Granularity(), Dir: set.TempDir, Memory: set.Memory, Hasher: hasher,
+			Workers: set.Workers,
 		}),
 		rows:      rowLog{hasher: hasher},
 		poke:      make(chan struct{}, 1),

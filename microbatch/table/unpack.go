@@ -44,7 +44,7 @@ func (u *unpacked) unpack(b []byte, fns int) error {
 		return errLarge
 	}
 	rest := b[dir:]
-	if u.accs == nil {
+	if len(u.accs) != fns {
 		u.accs, u.beside = make([]combine.Accs, fns), make([][]byte, fns)
 	}
 	u.room, u.last, u.plain = blockBytes-1, 0, u.plain[:0]
@@ -97,6 +97,15 @@ func (u *unpacked) take(sum uint64, last uint32) error {
 	u.room -= int(sum) - int(last)
 	u.last += int(last)
 	return nil
+}
+
+// bytes is the memory that it holds; accumulators that stand as they are have none.
+func (u *unpacked) bytes() int64 {
+	n := cap(u.keys) + 4*(cap(u.at)+cap(u.same)+cap(u.shared)) + cap(u.plain)
+	for f := range u.accs {
+		n += 4*cap(u.accs[f].Ends) + cap(u.beside[f])
+	}
+	return int64(n)
 }
 
 // full says whether the block ends where one must if rows follow: its last row is

@@ -153,16 +153,17 @@ func BenchmarkBring(b *testing.B) {
 	}
 	for _, c := range []struct {
 		name     string
+		workers  int
 		from, to []window.Source
 	}{
-		{"fill", nil, all[:width]}, {"apply/next", all[:width], all[1 : 1+width]},
-		{"apply/jump", all[:width], all[width/2 : width/2+width]}, {"apply/late", all[:width], late},
+		{"fill", 1, nil, all[:width]}, {"fill/two", 2, nil, all[:width]}, {"apply/next", 2, all[:width], all[1 : 1+width]},
+		{"apply/jump", 2, all[:width], all[width/2 : width/2+width]}, {"apply/late", 2, all[:width], late},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			rows := int64(0)
 			for b.Loop() {
 				b.StopTimer()
-				r := window.NewRolling(window.RollingOptions{Budget: 1 << 30, Granule: time.Minute})
+				r := window.NewRolling(window.RollingOptions{Budget: 1 << 30, Granule: time.Minute, Workers: c.workers})
 				if c.from != nil {
 					bring(b, r, c.from, width)
 				}

@@ -24,6 +24,8 @@ type RollingOptions struct {
 	// Dir and Memory are for the spools of merged slices.
 	Dir    string
 	Memory *spool.Budget
+	// Workers is how many threads may fold a window anew, 0 for one.
+	Workers int
 	// Hasher makes the hashes of documents; the zero Hasher makes none.
 	Hasher Hasher
 }
@@ -48,7 +50,7 @@ type RollingOptions struct {
 // by. A Rolling may be dropped at any time. After an error it begins anew, but
 // after one of the caller's own emit it goes on: the window is well.
 //
-// It serves one goroutine.
+// It serves one goroutine, and lets others help it while that waits.
 type Rolling struct {
 	o       RollingOptions
 	valid   bool
