@@ -144,7 +144,21 @@ func (b *Bound) build(f FieldSpec, exprs []*expression, subs [][]*expression) (c
 			args = append(args, fn.Args()...)
 		}
 	}
-	return b.program.builders[f.Fn].New(params, args)
+	fn, err := b.program.builders[f.Fn].New(params, args)
+	if read := b.typed(f, exprs); err != nil && read != nil {
+		err = fmt.Errorf("%w (column %s)", err, strings.Join(read, ", column "))
+	}
+	return fn, err
+}
+
+// typed are the columns among the arguments whose types are known.
+func (b *Bound) typed(f FieldSpec, exprs []*expression) (paths []string) {
+	for i, a := range f.Args {
+		if a != wholeRecord && exprs[i] == nil && b.recordType(a).Kind != column.Null {
+			paths = append(paths, a)
+		}
+	}
+	return paths
 }
 
 // argTypes are the types of a fn's arguments; a whole record has none.

@@ -109,3 +109,30 @@ func TestWhatAColumnMayMendIsAccepted(t *testing.T) {
 		}
 	}
 }
+
+// What a fn cannot take is said with the column that has it.
+func TestABoundFieldNamesItsColumns(t *testing.T) {
+	spec := index.Spec{Key: []string{"k"}, Fields: []index.FieldSpec{
+		{Name: "s", Fn: "sum", Args: []string{"title"}},
+		{Name: "v", Fn: "covariance", Args: []string{"a", "b"}},
+		{Name: "c", Fn: "collect", Args: []string{"k"}, Fields: []index.FieldSpec{{Name: "n", Fn: "mean", Args: []string{"title"}}}},
+	}}
+	p, err := index.Compile(spec, combine.Builtins())
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := make([]column.Type, len(p.Columns()))
+	for i := range types {
+		types[i] = column.Of(column.String)
+	}
+	_, err = p.Bind(types)
+	for _, want := range []string{
+		"index.fields.s: sum: string is not a number (column title)",
+		"index.fields.v: covariance: string is not a number (column a, column b)",
+		"index.fields.c: fields.n: mean: string is not a number (column title)",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
