@@ -76,7 +76,11 @@ func (b *bucket) forget() {
 }
 
 // has says whether the bucket is known to have an address.
-func (b *bucket) has(at slice.ID) bool { return len(b.keys(at)) > 0 }
+func (b *bucket) has(at slice.ID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.mu.at[at]) > 0
+}
 
 func (b *bucket) keys(at slice.ID) []string {
 	b.mu.Lock()

@@ -182,10 +182,10 @@ func (s *Shelf) Published(ctx context.Context, pane []Entry) {
 	s.mu.Lock()
 	for _, e := range pane {
 		live[e.At] = true
-		if s.mu.untold[e.At] == weak.Make(e.Slice) {
+		if isThe(s.mu.untold, e) {
 			told = append(told, e)
 		}
-		if fresh := s.mu.fresh[e.At] == weak.Make(e.Slice); !e.Local && s.bucket != nil && (fresh || !s.bucket.has(e.At)) {
+		if !e.Local && s.bucket != nil && (isThe(s.mu.fresh, e) || !s.bucket.has(e.At)) {
 			due = append(due, e)
 		}
 	}
@@ -213,13 +213,20 @@ func (s *Shelf) Published(ctx context.Context, pane []Entry) {
 func (s *Shelf) isFresh(e Entry) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mu.fresh[e.At] == weak.Make(e.Slice)
+	return isThe(s.mu.fresh, e)
+}
+
+// isThe says whether an entry's slice is the one that stands at its address.
+// Most often none does.
+func isThe(m map[slice.ID]weak.Pointer[slice.Slice], e Entry) bool {
+	there, ok := m[e.At]
+	return ok && there == weak.Make(e.Slice)
 }
 
 func (s *Shelf) uploaded(e Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.fresh[e.At] == weak.Make(e.Slice) {
+	if isThe(s.mu.fresh, e) {
 		delete(s.mu.fresh, e.At)
 	}
 }
