@@ -124,7 +124,7 @@ func (d *Differ) Add(rows window.Documents) error {
 			return err
 		}
 	}
-	return d.out.settle()
+	return d.out.done()
 }
 
 // row takes row i of a batch.

@@ -51,7 +51,7 @@ func (p *Patch) Add(c window.Changes) error {
 			return err
 		}
 	}
-	return p.out.settle()
+	return p.out.done()
 }
 
 // Finish says that all changes were added and returns the Log of the pane, nil for none.

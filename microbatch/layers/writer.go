@@ -38,7 +38,7 @@ func newWriter(o Options) (*writer, error) {
 	return &writer{emit: o.Emit, rows: Rows{Docs: column.NewBatch(o.Fields), Tombstones: column.NewBatch(key), Left: column.NewBatch(key)}}, nil
 }
 
-// over says which batches the rows are of that come next, until settle.
+// over says which batches the rows are of that come next, until done.
 func (w *writer) over(docs, tombstones *column.Batch) {
 	w.docs, w.stones = picked{docs, w.docs.rows[:0]}, picked{tombstones, w.stones.rows[:0]}
 }
@@ -61,6 +61,14 @@ func (w *writer) settle() error {
 		p.rows = p.rows[:0]
 	}
 	return nil
+}
+
+// done is settle after the last row of the batches at hand. They are let go: a
+// batch may hold far more memory than its rows.
+func (w *writer) done() error {
+	err := w.settle()
+	w.docs.from, w.stones.from = nil, nil
+	return err
 }
 
 // change takes a row that differs from what the pane before had of its key; it is row i of a batch at hand, unless it is none.
