@@ -208,7 +208,7 @@ func (v *Vector) AppendFrom(src *Vector, i int) error {
 		v.AppendNull()
 		return nil
 	}
-	if src.Type.Kind == v.Type.Kind && v.appendSame(src, i) {
+	if src.Type.Kind == v.Type.Kind && v.appendPlain(src, i) {
 		return nil
 	}
 	from, to := src.Type, v.Type
@@ -230,27 +230,15 @@ func (v *Vector) AppendFrom(src *Vector, i int) error {
 		}
 		v.EndList()
 		return nil
-	case to.Kind == Null, !from.SameRepr(to):
+	case to.Kind == Null, !from.SameRepr(to), !v.appendPlain(src, i):
 		return fmt.Errorf("%s does not widen to %s", from, to)
-	}
-	switch to.Kind {
-	case Bool:
-		v.AppendBool(src.Bools[i])
-	case Int32, Int64, Date, Time:
-		v.AppendInt(src.Ints[i])
-	case Timestamp:
-		v.AppendTimestamp(src.Ints[i], src.Nanos[i])
-	case Float32, Float64:
-		v.AppendFloat(src.Floats[i])
-	default:
-		v.AppendString(src.Strings[i])
 	}
 	return nil
 }
 
-// appendSame adds row i of src, which is not null and of the same kind, where that
-// takes no more than copying the value.
-func (v *Vector) appendSame(src *Vector, i int) bool {
+// appendPlain adds row i of src, which is not null and has the same Repr, where
+// that takes no more than copying the value.
+func (v *Vector) appendPlain(src *Vector, i int) bool {
 	switch v.Type.Kind {
 	case Bool:
 		v.AppendBool(src.Bools[i])

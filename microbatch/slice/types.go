@@ -110,8 +110,8 @@ func (s *Builder) bindable(ctx context.Context, types, floor []column.Type, obje
 	}
 	lean := slices.Clone(types)
 	for i := range lean {
-		null := func(o ReadObject) bool { return o.Seen[i].Kind == column.Null }
-		if (floor == nil || floor[i].Kind == column.Null) && !slices.ContainsFunc(objects, func(o ReadObject) bool { return !null(o) }) {
+		valued := slices.ContainsFunc(objects, func(o ReadObject) bool { return o.Seen[i].Kind != column.Null })
+		if (floor == nil || floor[i].Kind == column.Null) && !valued {
 			lean[i] = column.Type{}
 		}
 	}
